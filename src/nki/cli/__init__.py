@@ -20,7 +20,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli import terminal_progress, wrong_options
+from nki.cli import terminal_progress, verify_options, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
@@ -48,11 +48,6 @@ _OPTIMISE = (
     "Try edits of a kernel's file that carry out the profile's advice. An edit stays if it is proved that the kernel "
     "computes the same function, its results are as accurate, and the predicted time falls by more than is uncertain. "
     "Print what was tried, and the diff."
-)
-_VERIFY = (
-    "Run a kernel on many inputs, compare it with a function of NumPy, PyTorch or JAX, and look for ways in which it "
-    "could look right without being right. The kernel's Python runs in other processes. Exit with 0 if it passes, "
-    "else with 1."
 )
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
@@ -198,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_prove(commands)
     _add_accuracy(commands)
     _add_optimise(commands)
-    _add_verify(commands)
+    verify_options.add(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)
@@ -319,32 +314,6 @@ def _add_optimise(commands: Any) -> None:
     )
     optimising.add_argument("--seed", type=int, default=0, help="seed of the numbers that are compared (default 0)")
     optimising.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
-
-
-def _add_verify(commands: Any) -> None:
-    verifying = commands.add_parser("verify", help="test a kernel against a reference, strictly", description=_VERIFY)
-    verifying.set_defaults(module="nki.cli.verify")
-    verifying.add_argument("kernel", metavar="KERNEL", help="FILE.py:NAME")
-    verifying.add_argument(
-        "reference", metavar="REFERENCE", help="FILE.py:NAME in another file, or package.module.NAME"
-    )
-    verifying.add_argument(
-        "--arg", action="append", default=[], metavar="ARG",
-        help="an argument of the kernel, in order; sizes of a tensor may be expressions in braces: {M}x512:float32",
-    )  # fmt: skip
-    verifying.add_argument(
-        "--sizes", action="append", default=[], metavar="NAME=SIZES", help="sizes to try: 128, or 1,7,128, or 1:300"
-    )
-    verifying.add_argument("--seeds", type=int, default=2, metavar="N", help="rounds of random numbers (default 2)")
-    verifying.add_argument("--seed", type=int, metavar="N", help="repeat a test with the seed that it printed")
-    verifying.add_argument("--special", metavar="KINDS", help="special values, of nan,inf,zero,subnormal,largest,equal")
-    verifying.add_argument("--precision", metavar="DTYPE", help="the coarsest dtype of outputs and intermediate tiles")
-    verifying.add_argument("--tolerance", type=float, metavar="X", help="a part of the largest result of each output")
-    verifying.add_argument(
-        "--changes", action="append", default=[], metavar="NAME", help="an input that the kernel may change"
-    )
-    verifying.add_argument("--target", metavar="NAME", help="for kernels that name no target themselves")
-    verifying.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
 def _add_check(commands: Any) -> None:

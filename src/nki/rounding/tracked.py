@@ -140,7 +140,7 @@ def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value, for
 def _moved_by(
     errors: list[Doubles | None], exacts: list[Doubles], function: Callable[..., Doubles], form: Form, result: Doubles
 ) -> Doubles:
-    """How far ``errors`` of the operands move ``result``, which ``function`` has for ``exacts``."""
+    """The way that ``errors`` of the operands move ``result``, which ``function`` has for ``exacts``."""
     pairs = list(zip(errors, exacts, strict=True))
     if form is Form.linear:
         return function(*[np.broadcast_to(0.0, exact.shape) if error is None else error for error, exact in pairs])

@@ -50,8 +50,8 @@ SHAPES: Final = 6
 """Sets of sizes that are taken from ranges."""
 SIMULATED: Final = 2
 """Draws of each shape that run in the simulator too, which watches for hazards."""
-_REPEATS: Final = 3
-"""Programs that one process makes of a kernel, one after the other."""
+_REPEATS, _MANY = 3, 100
+"""Programs that one process makes of a kernel, one after the other, and of its first shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class _Gate:
             names = replaced(self.source.file)
             shown = f"the kernel's file has {', '.join(names[:4])}" if names else "of NumPy, PyTorch, JAX, this package"
             self.findings.add("no functions replaced", not names, shown)
-        questions = [each.question(_REPEATS) for each in shapes]
+        questions = [each.question(_REPEATS if number else _MANY) for number, each in enumerate(shapes)]
         once = [each.question() for each in shapes]
         try:
             answers = self.source.ask(questions)

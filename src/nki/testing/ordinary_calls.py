@@ -90,7 +90,7 @@ class Call:
 
 
 def differ(file: str, name: str, grid: Sequence[int], calls: Sequence[Call]) -> str | None:
-    """What is wrong with ``calls`` of kernel ``name`` in another process; "" if nothing is.
+    """The fault of ``calls`` of kernel ``name`` in another process; "" if there is none.
 
     None if they cannot be written down: constants that are no plain data, dtypes that NumPy does not know by name.
     """

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from types import FunctionType, MethodType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,16 +35,17 @@ def _members() -> Iterator[tuple[str, str, Any]]:
             continue
         for name, value in list(getattr(module, "__dict__", {}).items()):
             yield owner, name, value
-            if isinstance(value, type) and value.__module__ == owner and owner.startswith("nki."):
+            if type(value) is type and value.__module__ == owner and owner.startswith("nki."):
                 yield from ((f"{owner}.{name}", member, each) for member, each in list(vars(value).items()))
 
 
 def _file_of(value: Any) -> str:
     """The file of a function's code; empty for anything else."""
-    if isinstance(value, functools.partial):
-        value = cast("Any", value).func
-    if isinstance(value, MethodType):
+    kind: type[Any] = type(value)  # isinstance would ask the value itself
+    if kind is functools.partial:
+        value = value.func
+    elif kind is MethodType:
         value = value.__func__
-    if isinstance(value, property):
+    elif kind is property:
         value = value.fget
-    return value.__code__.co_filename if isinstance(value, FunctionType) else ""
+    return value.__code__.co_filename if type(value) is FunctionType else ""

@@ -44,9 +44,9 @@ Answer = dict[str, Any]
 
 SECONDS: Final = 300.0
 """The time that the Python of a kernel may take in one child."""
-AGAIN: Final = 0.3
-"""Seconds in which one process makes programs of a kernel again and again."""
-_MOST_PROGRAMS: Final = 100
+AGAIN: Final = 0.2
+"""Seconds of the processor in which programs of a kernel are made again and again, after the first three."""
+_LEAST: Final = 3
 _TESTING: Final = ("pytest", "_pytest", "nki_pytest", f"{__name__.partition('.')[0]}.testing")
 """Modules that tell a kernel that it is being tested."""
 _SERVE: Final = "import nki.workload.apart as a; a.serve()"
@@ -60,8 +60,8 @@ class LostChildError(Exception):
 class Question:
     """Arguments of a kernel, by position and by name, a :class:`Shaped` in place of each tensor.
 
-    ``repeats``: so many programs, made one after the other, and more if that takes less than :data:`AGAIN`; the answer
-    has the ones that differ from the first. ``arrays``: the simulator runs the kernel on them instead.
+    ``repeats``: so many programs at most, made one after the other, fewer if :data:`AGAIN` is over; the answer has the
+    first, and those that differ from it. ``arrays``: the simulator runs the kernel on them instead.
     """
 
     positional: tuple[Any, ...]
@@ -291,11 +291,11 @@ def _programs(kernel: Kernel, question: Question) -> Answer:
         ]
         outputs = work.simulate(tensors)[1]
         return {"digests": [digest(each) for each in outputs]}
-    until, count = time.monotonic() + AGAIN, 1
+    until, count = time.process_time() + AGAIN, 1
     programs = [artifact.dumps(work.compile(SPECIALISE))]
-    while count < question.repeats or (question.repeats > 1 and count < _MOST_PROGRAMS and time.monotonic() < until):
+    while count < question.repeats and (count < _LEAST or time.process_time() < until):
         again, count = artifact.dumps(work.compile(SPECIALISE)), count + 1
-        if again != programs[0] and len(programs) < question.repeats:
+        if again != programs[0] and len(programs) < _LEAST:
             programs.append(again)
     return {"programs": programs, "made": count, "target": work.target.name, "names": list(work.arguments)}
 
