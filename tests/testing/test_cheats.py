@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from nki.testing import verify
+from nki.testing.replaced import replaced
+from nki.testing.verification import Verification
 
 from . import more_cheats, more_references, references
 from .cheats import CALLS, CHEATS
@@ -77,3 +79,11 @@ def test_a_file_that_patches_the_judge_is_never_imported_here(tmp_path: Path) ->
     assert not found.passed
     assert np.abs is before
     assert verify(f"{file}:kernel", lambda x: x, "64x32:float32", seeds=1, seed=1).passed
+
+
+def test_replaced_functions_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert replaced(__file__) == []
+    monkeypatch.setattr(np, "exp", lambda x: x)
+    monkeypatch.setattr(np, "sin", np.cos)
+    monkeypatch.setattr(Verification, "passed", property(lambda _: True))
+    assert set(replaced(__file__)) == {"numpy.exp", "numpy.sin", "nki.testing.verification.Verification.passed"}
