@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from types import FunctionType, MethodType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def _members() -> Iterator[tuple[str, str, Any]]:
 
 def _file_of(value: Any) -> str:
     """The file of a function's code; empty for anything else."""
-    kind: type[Any] = type(value)  # isinstance would ask the value itself
+    kind = cast("object", type(value))  # isinstance would ask the value itself
     if kind is functools.partial:
         value = value.func
     elif kind is MethodType:
