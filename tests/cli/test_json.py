@@ -15,6 +15,7 @@ from tests.support.json_validator import mistakes
 
 SCHEMA = schema.json_schema()
 AFFINE = ("--arg", SHAPE, "--arg", "2.0")
+DOUBLED = "tests.testing.references.doubled"
 OLD = """
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
@@ -75,6 +76,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("accuracy", "{file}:affine", *AFFINE),
     "accuracy --bisect": ("accuracy", "{file}:affine", *AFFINE, "--bisect", "{file}:affine"),
     "optimise": ("optimise", "{file}:affine", *AFFINE),
+    "verify": ("verify", "{file}:affine", DOUBLED, *AFFINE, "--arg", "shift=0.0", "--seeds", "1"),
     "check": ("check", "{file}"),
     "check --arg": ("check", "{file}:affine", *AFFINE),
     "dump": ("dump", "{file}:affine", *AFFINE),

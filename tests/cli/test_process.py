@@ -38,6 +38,7 @@ finally:
         "prove",
         "accuracy",
         "optimise",
+        "verify",
         "check",
         "sweep",
         "tune",

@@ -12,6 +12,7 @@ from nki.testing import verify
 from tests.kernels import test_corpus
 from tests.kernels.case import CASES
 
+from . import more_honest, more_references
 from .honest import Honest, corpus
 
 HONEST = {each.name: each for each in corpus()}
@@ -42,6 +43,14 @@ def test_the_corpus(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     found = verify(case.kernel, case.reference, make=case.make, seeds=1, seed=1, fresh=False, **OPTIONS.get(name, {}))
+    assert found.passed, str(found)
+
+
+@pytest.mark.parametrize("name", list(more_honest.CASES)[:: 2 * PART - 1])
+def test_others(name: str) -> None:
+    kernel, reference, arguments, options = more_honest.CASES[name]
+    function = getattr(more_references, reference)
+    found = verify(kernel, function, *arguments, seeds=1, seed=5, fresh=PART == 1, **options)
     assert found.passed, str(found)
 
 

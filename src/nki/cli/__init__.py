@@ -20,7 +20,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli import terminal_progress, wrong_options
+from nki.cli import terminal_progress, verify_options, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
@@ -193,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_prove(commands)
     _add_accuracy(commands)
     _add_optimise(commands)
+    verify_options.add(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)

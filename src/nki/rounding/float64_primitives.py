@@ -16,6 +16,11 @@ from nki.isa.tables.activations import ACTIVATIONS
 Doubles = NDArray[np.float64]
 _CANCELS: Final = 2.0**-20
 """A sum that is so small a part of the sum of magnitudes is added up exactly, which float64 alone would not do."""
+_ONE_THREAD: Final = 2**18
+"""Multiplications in a product up to which OpenBLAS starts no threads (its SMP_THRESHOLD_MIN 65536 times
+GEMM_MULTITHREAD_THRESHOLD 4). Threads that wait for a processor made a product of 128 x 128 take 16 ms, not 0.2.
+"""
+_ROWS: Final = 64
 SLOW: Final = frozenset({"erf", "gelu", "gelu_dx"})
 """Activations that the formula computes element by element."""
 
@@ -58,6 +63,18 @@ def total(x: Doubles, axis: int) -> Doubles:
         rows = np.moveaxis(x, axis, -1)
         result = result.copy()
         result[bad] = [math.fsum(row.tolist()) for row in rows[bad]]
+    return result
+
+
+def product(stationary: Doubles, moving: Doubles) -> Doubles:
+    """``stationary.T @ moving``, in blocks that are too small for threads."""
+    depth, rows, columns = *stationary.shape, moving.shape[1]
+    result, left = np.empty((rows, columns)), stationary.T
+    step = max(1, _ONE_THREAD // (max(depth, 1) * min(rows, _ROWS)))
+    for row in range(0, rows, _ROWS):
+        for column in range(0, columns, step):
+            block = result[row : row + _ROWS, column : column + step]
+            np.matmul(left[row : row + _ROWS], moving[:, column : column + step], out=block)
     return result
 
 

@@ -89,12 +89,11 @@ def relative(error: Doubles, exact: Doubles) -> float:
 
 def line_errors(outputs: Sequence[Output], notes: Notes) -> tuple[LineError, ...]:
     """The lines with an error at an output, or with events, in the order of :class:`Accuracy`."""
-    found: dict[int, tuple[float, float, dict[Source, float]]] = {}
-    results: set[Source] = set()
+    found: dict[int, tuple[float, float, dict[Source, float], set[Source]]] = {}
     for output in outputs:
         by_source = {source: relative(error, output.exact) for source, error in output.errors.items()}
         _charge_overflow(output, by_source, notes)
-        results |= _result_roundings(output, by_source, notes)
+        results = _result_roundings(output, by_source, notes)
         by_line: dict[int, float] = {}
         for source, error in by_source.items():
             by_line[source.line] = math.hypot(by_line.get(source.line, 0.0), error)
@@ -103,9 +102,9 @@ def line_errors(outputs: Sequence[Output], notes: Notes) -> tuple[LineError, ...
             share = error / total if math.isfinite(total) and total else float(not math.isfinite(error))
             if line != OTHERS.line and (line not in found or error > found[line][0]):
                 own = {source: error for source, error in by_source.items() if source.line == line}
-                found[line] = error, share * share, own
+                found[line] = error, share * share, own, results
     rows = [
-        (number, _line(notes.lines[number], number, *found.get(number, (0.0, 0.0, {})), results))
+        (number, _line(notes.lines[number], number, *found.get(number, (0.0, 0.0, {}, set[Source]()))))
         for number in range(len(notes.lines))
         if number in found or _events(notes.lines[number])
     ]
@@ -152,8 +151,10 @@ def _cause(note: LineNotes, source: Source, is_result: bool) -> tuple[Cause, str
         names = " and ".join(sorted(note.casts))
         if is_result:
             return "result", f"rounds the result to {names}, as the caller asks"
-        if note.underflows:
-            return "underflow", f"rounds to {names}, and {_many(note.underflows, 'element')} to 0"
+        if note.cast_overflows:
+            return "overflow", f"{_many(note.cast_overflows, 'element')} too large for {names}"
+        if note.zeros_matter:
+            return "underflow", f"rounds to {names}, and {_many(note.cast_zeros, 'element')} to 0"
         return "cast", f"rounds to {names}"
     if note.overflows:
         return "overflow", f"{_many(note.overflows, 'result')} not finite, from finite operands"
@@ -184,6 +185,8 @@ def _events(note: LineNotes) -> tuple[str, ...]:
         events.append(_cancelled(note))
     if note.terms >= _LONG and note.sum_error >= _FAR:
         events.append(_summed(note))
+    if note.cast_zeros:
+        events.append(f"{_many(note.cast_zeros, 'element')} rounded to 0")
     if note.underflows:
         events.append(f"{_many(note.underflows, 'result')} smaller than float32 holds: 0")
     if note.subnormals:

@@ -22,6 +22,7 @@ SMALLEST: Final = {dt.float16: 2.0**-14}
 that matter.
 """
 _SMALLEST_OF_FLOAT32: Final = 2.0**-126
+_MOST: Final = 0.5
 EPSILON: Final = 2.0**-24
 """The unit roundoff of float32: the greatest relative error of one rounding."""
 
@@ -36,7 +37,8 @@ class LineNotes:
     not change by its smaller operand. ``cancelled``: elements with operands that agreed in up to ``bits`` leading bits
     while they had errors; ``origin`` had made the most of these. ``terms``: of the sum with the greatest error,
     ``sum_error`` units of roundoff. ``casts``: the dtypes that were rounded to, and ``tiles`` the tensors that hold the
-    results.
+    results; ``cast_overflows`` and ``cast_zeros``: finite elements that a cast made infinite, and others that it made
+    0; ``zeros_matter``: these zeros were the most of the error of a cast.
     """
 
     span: Span | None
@@ -52,6 +54,9 @@ class LineNotes:
     origin: Span | None = None
     terms: int = 0
     sum_error: float = 0.0
+    cast_overflows: int = 0
+    cast_zeros: int = 0
+    zeros_matter: bool = False
     casts: set[str] = field(default_factory=set[str])
     tiles: dict[Tensor, None] = field(default_factory=dict[Tensor, None])
 
@@ -67,14 +72,19 @@ class LineNotes:
             small = magnitude < SMALLEST.get(dtype, _SMALLEST_OF_FLOAT32)
             if small.any():
                 zeros = real == 0
-                self.underflows += int((zeros & (local != 0)).sum())
+                self.underflows += int((zeros & (local != 0) & (np.abs(local) < _SMALLEST_OF_FLOAT32)).sum())
                 self.subnormals += int((small & ~zeros).sum())
 
     def rounded(self, dtype: DType, before: Doubles, error: Doubles) -> None:
         """Note a cast to ``dtype`` of the numbers ``before``, and its ``error``."""
         self.casts.add(dtype.name)
         self._added(before, error)
-        self.underflows += int(((before != 0) & (error == -before)).sum())
+        if not np.isfinite(error).all():
+            self.cast_overflows += int((np.isfinite(before) & ~np.isfinite(error)).sum())
+        zeros = (before != 0) & (error == -before)
+        if dtype.is_float and zeros.any():
+            self.cast_zeros += int(zeros.sum())
+            self.zeros_matter |= float(np.square(error[zeros]).sum()) > _MOST * float(np.square(error).sum())
 
     def _added(self, right: Doubles, error: Doubles) -> None:
         with np.errstate(all="ignore"):

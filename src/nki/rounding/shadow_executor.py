@@ -29,6 +29,7 @@ from nki.rounding.shadow_memory import ShadowMemory
 from nki.rounding.tracked import (
     Doubles,
     Errors,
+    Form,
     Kind,
     Source,
     Tracked,
@@ -42,13 +43,18 @@ from nki.rounding.tracked import (
     tracked,
 )
 
-MOST_SOURCES: Final = 12
+MOST_SOURCES: Final = 8
 """Sources of error that a tile tells apart; the least ones are joined."""
 _CANCELS: Final = 2.0**-5
 """A difference cancels if it is smaller than this part of its operands: five leading bits agree."""
+_TO_INTEGER: Final = (2.0**23, 1.5 * 2.0**23)
+"""float32 has no digits behind the point from 2^23 on, so x + c - c rounds x to an integer, and is meant to."""
+_QUANTISED: Final = frozenset({dt.int8, dt.uint8})
+"""Integers that hold rounded numbers; wider ones are counts, indices and integer parts, which choose."""
 _NARROW: Final = frozenset(
     {dt.bfloat16, dt.float16, dt.tfloat32, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2, dt.float8_e8m0fnu}
 )
+_FORMS: Final = {"add": Form.linear, "subtract": Form.linear, "multiply": Form.bilinear}
 Stored = Callable[[Inst, Access, Value, Doubles], None]
 """Is told of each result: the instruction, where it goes, its elements, and what they would be without rounding."""
 
@@ -113,7 +119,8 @@ class ShadowExecutor(Reference):
         if value.dtype is dtype:
             return value
         real = super().cast(value, dtype)
-        if dtype.is_integer or dtype is dt.bool_ or dtype.is_packed or value.dtype.is_packed:
+        is_whole = dtype.is_integer and dtype not in _QUANTISED
+        if is_whole or dtype is dt.bool_ or dtype.is_packed or value.dtype.is_packed:
             return real
         before = tracked(value)
         error = difference(doubles(real), doubles(before))
@@ -175,11 +182,11 @@ class ShadowExecutor(Reference):
 
     def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
         real = super().alu(op, left, right)
-        if op in BITS or op in TRUTHS:
+        if op in BITS or op in TRUTHS or (op in ("add", "subtract") and _is_to_integer(left, right)):
             return real
         if right is None:
             return lifted(real, exact.UNARY[op], left)
-        result = lifted(real, exact.BINARY[op], left, right)
+        result = lifted(real, exact.BINARY[op], left, right, form=_FORMS.get(op, Form.any))
         if op in ("add", "subtract"):
             self._absorbed(real, left, right)
             if result.errors and result.exact is not None:
@@ -290,8 +297,9 @@ class ShadowExecutor(Reference):
         return lifted(real, states, start, *values)
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
-        result = lifted(super().matmul(stationary, moving), lambda s, m: s.T @ m, stationary, moving)
-        self._summed(result, len(stationary.array), lambda: np.abs(_ideal(stationary)).T @ np.abs(_ideal(moving)))
+        result = lifted(super().matmul(stationary, moving), exact.product, stationary, moving, form=Form.bilinear)
+        magnitude = lambda: exact.product(np.abs(_ideal(stationary)), np.abs(_ideal(moving)))  # noqa: E731
+        self._summed(result, len(stationary.array), magnitude)
         return result
 
     def top8(self, value: Value) -> Value:
@@ -329,6 +337,11 @@ class ShadowExecutor(Reference):
             return np.concatenate([x.reshape(-1) for x in each]).reshape(partitions, -1)
 
         return moved(real, joined, *values)
+
+
+def _is_to_integer(*operands: Value | None) -> bool:
+    """Test if a sum is half of a rounding to integers, which decides, and so follows the real run."""
+    return any(each is not None and each.array.size == 1 and abs(each.array.item()) in _TO_INTEGER for each in operands)
 
 
 def _ideal(value: Value) -> Doubles:

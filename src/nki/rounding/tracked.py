@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -32,6 +32,14 @@ class Source(NamedTuple):
 
     line: int
     kind: Kind
+
+
+class Form(Enum):
+    """The form of a function of two operands: linear in both together, in each of them, or anything."""
+
+    any = "any"
+    linear = "linear"
+    bilinear = "bilinear"
 
 
 OTHERS = Source(-1, Kind.arithmetic)
@@ -96,18 +104,21 @@ def lifted(real: Value, function: Callable[[Doubles], Doubles], first: Value, /)
 
 
 @overload
-def lifted(real: Value, function: Callable[[Doubles, Doubles], Doubles], first: Value, second: Value, /) -> Tracked: ...
+def lifted(
+    real: Value, function: Callable[[Doubles, Doubles], Doubles], first: Value, second: Value, /, *, form: Form = ...
+) -> Tracked: ...
 
 
 @overload
 def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Tracked: ...
 
 
-def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Tracked:
+def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value, form: Form = Form.any) -> Tracked:
     """``real``, the result of a primitive on ``values``, with the shadows that the ``function`` in float64 gives.
 
     The error from a source is what the result would be with this error alone, less what it is without any: no
-    derivative is taken, so a function may be steep, or step.
+    derivative is taken, so a function may be steep, or step. ``form`` spares the difference where it is the function
+    itself.
     """
     parts = [tracked(value) for value in values]
     locals_ = [local_of(part) for part in parts]
@@ -118,13 +129,24 @@ def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value) -> 
             return result
         exacts = [here if part.exact is None else part.exact for part, here in zip(parts, locals_, strict=True)]
         result.exact = function(*exacts)
+        if form is not Form.any and not math.isfinite(result.exact.sum()):
+            form = Form.any
         for source in sources(parts):
-            shifted = [
-                exact + part.errors[source] if source in part.errors else exact
-                for part, exact in zip(parts, exacts, strict=True)
-            ]
-            result.errors[source] = difference(function(*shifted), result.exact)
+            errors = [part.errors.get(source) for part in parts]
+            result.errors[source] = _moved_by(errors, exacts, function, form, result.exact)
     return result
+
+
+def _moved_by(
+    errors: list[Doubles | None], exacts: list[Doubles], function: Callable[..., Doubles], form: Form, result: Doubles
+) -> Doubles:
+    """The way that ``errors`` of the operands move ``result``, which ``function`` has for ``exacts``."""
+    pairs = list(zip(errors, exacts, strict=True))
+    if form is Form.linear:
+        return function(*[np.broadcast_to(0.0, exact.shape) if error is None else error for error, exact in pairs])
+    if form is Form.bilinear and any(error is None for error in errors):
+        return function(*[exact if error is None else error for error, exact in pairs])
+    return difference(function(*[exact if error is None else exact + error for error, exact in pairs]), result)
 
 
 @overload

@@ -24,7 +24,7 @@ EDGES: Final = (127, 128, 129, 511, 512, 513)
 SCALES: Final = (2.0**-10, 2.0**3)
 """Factors of random inputs: results near zero, where a loose absolute tolerance takes zeros, and large ones."""
 _SHARE: Final = 1 / 64
-"""The part of an input's elements that are special in a draw of special values, at least one."""
+"""The part of an input's elements that are special in a draw of special values, at least one; of rows too for zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,10 @@ class Input:
             count = max(1, round(flat.size * _SHARE))
             places = generator.choice(flat.size, count, replace=False)
             flat[places] = values[generator.integers(0, len(values), count)]
+            if kind == "zero":  # whole rows too: a norm or a sum of nothing but zeros
+                rows = flat.reshape(-1, array.shape[-1])
+                some = generator.choice(len(rows), max(1, round(len(rows) * _SHARE)), replace=False)
+                rows[some] = 0
         if self.example is not None and not np.any(self.example.astype(np.float32) < 0):
             flat = np.abs(flat)
         return flat.reshape(array.shape)
@@ -126,6 +130,14 @@ def flushed(array: Array, dtype: DType) -> Array:
         return array
     smallest = max(float(cast("Any", ml_dtypes.finfo(dtype.dtype)).tiny), float(np.finfo(np.float32).tiny))
     return np.where(np.abs(array.astype(np.float64)) < smallest, np.zeros((), array.dtype), array)
+
+
+def with_infinities(array: Array, own: Input, sign: int) -> Array:
+    """``array`` of ``own`` with an infinity of ``sign`` for each NaN."""
+    if not own.is_float:
+        return array
+    wide = array.astype(np.float32)
+    return from_float32(np.where(np.isnan(wide), np.float32(sign * np.inf), wide), own.argument.dtype)
 
 
 def rules(seeds: int, special: Sequence[str], inputs: Sequence[Input], made: bool) -> list[Rule]:

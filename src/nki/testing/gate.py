@@ -7,8 +7,9 @@ import inspect
 import os
 import random
 import re
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -30,10 +31,12 @@ from nki.ir.text import artifact
 from nki.jit import Kernel, adapter_for, jit
 from nki.sweeps import comparison
 from nki.sweeps.expressions import ExpressionError, substituted
-from nki.testing import draws
+from nki.testing import draws, ordinary_calls
 from nki.testing.draws import MADE, SPECIAL, Input, Make, Rule, Sizes
 from nki.testing.judge import Judge, reading
 from nki.testing.launches import Launches, bits
+from nki.testing.ordinary_calls import Call
+from nki.testing.replaced import replaced
 from nki.testing.tolerances import Limits, Precision
 from nki.testing.verification import Findings, Verification
 from nki.workload import apart, load_kernel
@@ -47,8 +50,8 @@ SHAPES: Final = 6
 """Sets of sizes that are taken from ranges."""
 SIMULATED: Final = 2
 """Draws of each shape that run in the simulator too, which watches for hazards."""
-_REPEATS: Final = 3
-"""Programs that one process makes of a kernel, one after the other."""
+_REPEATS, _MANY = 3, 100
+"""Programs that one process makes of a kernel, one after the other, and of its first shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,11 @@ class Source:
         """Answers of a child that has nothing else to do."""
         if self.kernel is not None:
             return apart.forked(self.kernel, questions, hidden=hidden)
-        return apart.fresh(self.file, self.name, questions)
+        return apart.fresh(self.file, self.name, questions, ahead=not hidden)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.kernel.grid if self.kernel is not None else ()
 
 
 def verify(
@@ -178,6 +185,10 @@ def _source(kernel: Any) -> Source:
         if not file.endswith(".py") or not Path(file).is_file():
             raise VerificationInputError(f"there is no Python file {file}", fix="pass FILE.py:NAME")
         return Source(None, str(Path(file).resolve()), name)
+    if isinstance(kernel, Kernel) and not _is_own(type(kernel)):
+        raise VerificationInputError(
+            f"{type(kernel).__name__} is a class of kernels of its own", fix="pass what @nki.jit makes"
+        )
     try:
         made: Kernel = kernel if isinstance(kernel, Kernel) else jit(kernel)
     except NotAFunctionError as error:
@@ -186,6 +197,12 @@ def _source(kernel: Any) -> Source:
     file = inspect.getsourcefile(func) or ""
     is_found = Path(file).is_file() and "<locals>" not in func.__qualname__ and func.__module__ != "__main__"
     return Source(made, str(Path(file).resolve()) if is_found else "", func.__qualname__ if is_found else "")
+
+
+def _is_own(kind: type[Any]) -> bool:
+    """Test if this package defines ``kind``: other classes could do anything here."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__.partition(".")[0] == "nki" and getattr(module, kind.__name__, None) is kind
 
 
 def _reference(reference: Any, source: Source) -> Callable[..., Any]:
@@ -251,6 +268,7 @@ class _Gate:
     make: Make | None
     rng: random.Random
     findings: Findings
+    calls: list[Call] = field(default_factory=list[Call])
 
     def run(self, shapes: list[Arguments], seed: int, fresh: bool) -> Verification:
         """All shapes, one after the other. The programs are there before the first number is drawn."""
@@ -259,6 +277,8 @@ class _Gate:
         for arguments, answer in zip(shapes, answers, strict=True):
             judged = self._shape(arguments, answer) if "programs" in answer else None
             precision = judged or precision
+        if fresh and self.calls and not self.findings.failed:
+            self._call()
         return Verification(
             self.source.shown,
             next((str(each["target"]) for each in answers if "programs" in each), "no target"),
@@ -271,14 +291,20 @@ class _Gate:
 
     def _programs(self, shapes: list[Arguments], fresh: bool) -> list[Answer]:
         """The programs of all shapes, from children: the same again, in another process, under a test and in none."""
-        questions = [each.question(_REPEATS) for each in shapes]
+        if self.source.kernel is not None and self.source.file:
+            names = replaced(self.source.file)
+            shown = f"the kernel's file has {', '.join(names[:4])}" if names else "of NumPy, PyTorch, JAX, this package"
+            self.findings.add("no functions replaced", not names, shown)
+        questions = [each.question(_REPEATS if number else _MANY) for number, each in enumerate(shapes)]
         once = [each.question() for each in shapes]
         try:
             answers = self.source.ask(questions)
             others = {"in a process that tests": self.source.ask(once, hidden=False)}
             if fresh and self.source.kernel is not None and self.source.file:
                 with contextlib.suppress(TypeError):  # constants that no other process could get
-                    others["in a new process"] = apart.fresh(self.source.file, self.source.name, once)
+                    others["in a new process"] = apart.fresh(
+                        self.source.file, self.source.name, once, grid=self.source.grid, ahead=True
+                    )
         except LostChildError as error:
             self.findings.add("compiles", False, str(error))
             return [{} for _ in shapes]
@@ -289,7 +315,8 @@ class _Gate:
             )
             if not good:
                 continue
-            self.findings.add("same program again", len(set(_digests(answer))) == 1, f"{_REPEATS} times in one process")
+            again = len(set(_digests(answer))) == 1
+            self.findings.add("same program again", again, f"{answer.get('made')} times in one process")
             for where, found in others.items():
                 same = _digests(found[number])[:1] == _digests(answer)[:1]
                 said = f"; it says {found[number]['message']}" if "message" in found[number] else ""
@@ -323,8 +350,22 @@ class _Gate:
         self.rng.shuffle(rules)
         with collecting(aside=True):
             judge.judge(rules, SIMULATED)
-            self._simulate(arguments, launches, draw(rules[0]))
+            arrays = draw(rules[0])
+            self._simulate(arguments, launches, arrays)
+            places = {id(each): number for number, each in enumerate(order)}
+            given = [each for each in (*arguments.positional, *arguments.named.values()) if isinstance(each, Input)]
+            wanted = [apart.digest(each) for each in launches.native([each.copy() for each in arrays])]
+            own = [arrays[places[id(each)]] for each in given]
+            self.calls.append(Call(arguments.question(), own, wanted))
         return judge.precision
+
+    def _call(self) -> None:
+        """The kernel in a program of a few lines, as its users call it, has the bits of what was verified."""
+        if self.source.file:
+            wrong = ordinary_calls.differ(self.source.file, self.source.name, self.source.grid, self.calls)
+            passed = None if wrong is None else not wrong
+            shown = "its arguments cannot be written down" if wrong is None else wrong or "a program of a few lines"
+            self.findings.add("same bits as a call", passed, shown)
 
     def _by_name(self, arguments: Arguments, names: list[str]) -> dict[str, Any]:
         """The arguments by parameter, in the kernel's order; defaults too if the kernel is at hand."""

@@ -13,7 +13,7 @@ from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.gate_errors import VerificationInputError
 from nki.testing import tolerances
-from nki.testing.draws import GIVEN, MADE, ORDINARY, Input, Rule, flushed
+from nki.testing.draws import GIVEN, MADE, ORDINARY, Input, Rule, flushed, with_infinities
 from nki.testing.launches import POISONS, Launches, bits
 from nki.testing.tolerances import Expectation, Limits, Precision, Reference
 from nki.testing.verification import Findings
@@ -67,6 +67,9 @@ class Judge:
             [each.shape for each in outputs],
             self.limits,
         )
+        again = self.reference(arrays, np.float64)
+        repeats = all(tolerances.is_same(*pair) for pair in zip(right, again, strict=True))
+        self.findings.add("the reference says the same again", repeats, "twice on the same inputs")
         wanted, got = [each.shape for each in right], [tuple(each.shape) for each in outputs]
         self.findings.add(
             "shapes of outputs", wanted == got, f"{got}" + ("" if wanted == got else f", wanted {wanted}")
@@ -109,7 +112,7 @@ class Judge:
     def _expected(self, rule: Rule, arrays: list[Array]) -> list[Expectation]:
         assert self.precision is not None
         pairs = list(zip(arrays, self.inputs, strict=True))
-        subnormal, largest = rule.special == "subnormal", rule.special == "largest"
+        subnormal, largest, nan = (rule.special == kind for kind in ("subnormal", "largest", "nan"))
         return tolerances.expectations(
             self.reference,
             arrays,
@@ -118,6 +121,7 @@ class Judge:
             self.generator,
             also=[flushed(array, each.argument.dtype) for array, each in pairs] if subnormal else None,
             reach=[np.abs(array) if each.is_float else array for array, each in pairs] if largest else None,
+            orders=[[with_infinities(array, each, sign) for array, each in pairs] for sign in (1, -1)] if nan else (),
         )
 
     def _compare(self, rule: Rule, arrays: list[Array], found: list[Array]) -> None:

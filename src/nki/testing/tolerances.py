@@ -33,6 +33,8 @@ SAMPLES: Final = 6
 """Moved inputs. The chance that none of them moves a result by a quarter of the typical distance is 1 in 100,000."""
 LOSS: Final = 3
 """Errors of the reference's own float32 run that a kernel may have: it may round in another order, and more often."""
+_AGAIN: Final = 2.0**-40
+"""The part of its largest result that a reference may be off when it runs again: it computes in 53 bits."""
 _U32: Final = 2.0**-24
 
 
@@ -147,12 +149,14 @@ def expectations(
     generator: np.random.Generator,
     also: Sequence[Array] | None = None,
     reach: Sequence[Array] | None = None,
+    orders: Sequence[Sequence[Array]] = (),
 ) -> list[Expectation]:
     """The right elements of each output on ``arrays``, with their tolerances.
 
     An element is undefined where the reference gives NaN, or loses it in float32 (an intermediate number overflows).
     With ``also``, it is undefined too where the reference differs on these arrays; with ``reach``, where it overflows
-    on these in float32, so that the order of a sum decides.
+    on these in float32, so that the order of a sum decides. With ``orders``, the arrays with either infinity for each
+    NaN, it is undefined where that matters and the reference takes NaN for one of them, as sorting does.
     """
     right = reference(arrays, np.float64)
     single = reference(arrays, np.float32)
@@ -168,6 +172,10 @@ def expectations(
             spread[n] = np.maximum(spread[n], _errors(one, right[n]))
             loss[n] = np.maximum(loss[n], _errors(rounded[n], one))
     others = right if also is None else reference(also, np.float64)
+    extremes = [reference(each, np.float64) for each in orders]
+    for n, each in enumerate(right if extremes else ()):
+        first, second = (_are_same(each, found[n]) for found in extremes)
+        single[n] = np.where(first != second, np.nan, single[n].astype(np.float64))
     return [
         _expectation(right[n], single[n], spread[n], loss[n], others[n], output, precise)
         for n, output in enumerate(outputs)
@@ -196,6 +204,16 @@ def _expectation(
     with np.errstate(all="ignore"):
         defined &= np.where(finite, _errors(other, right) <= allowed, other == right)
     return Expectation(wide, np.where(np.isfinite(allowed), allowed, 0.0), defined)
+
+
+def is_same(one: Array, other: Array) -> bool:
+    """Test if two results of a reference are the same but for the order of its sums."""
+    size = np.where(np.isfinite(one.astype(np.float64)), np.abs(one.astype(np.float64)), 0.0)
+    return one.shape == other.shape and bool((_errors(one, other) <= _AGAIN * size.max(initial=0.0)).all())
+
+
+def _are_same(one: Array, other: Array) -> Array:
+    return _errors(one, other) == 0
 
 
 def _smallest(dtype: DType) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 from nki.base.gate_errors import VerificationError
 from nki.base.version import version
 from nki.ir.text import artifact
+from nki.testing.record import VerificationRecord
 
 SCHEMA: Final = "open-nki/1"
 PARTLY: Final = 0.5
@@ -50,14 +51,16 @@ class Verification:
     @property
     def passed(self) -> bool:
         """True if no check failed, and results were compared."""
-        return all(each.passed is not False for each in self.checks) and any(each.is_result for each in self.checks)
+        return all(each.passed is not False for each in self.checks) and any(
+            each.is_result and each.passed for each in self.checks
+        )
 
     @property
     def score(self) -> float:
         """1 if all passed; 0 if a check of honesty failed; else half of the part of the draws that are right."""
         if self.passed:
             return 1.0
-        results = [each.part for each in self.checks if each.is_result]
+        results = [each.part for each in self.checks if each.is_result and each.passed is not None]
         if not results or any(each.passed is False and not each.is_result for each in self.checks):
             return 0.0
         return PARTLY * sum(results) / len(results)
@@ -74,9 +77,11 @@ class Verification:
 
     def json(self) -> dict[str, Any]:
         """All of it as a document for ``json.dumps``."""
+        return {"schema": SCHEMA, "version": version(), **self.record()}
+
+    def record(self) -> VerificationRecord:
+        """All of it as JSON values."""
         return {
-            "schema": SCHEMA,
-            "version": version(),
             "kernel": self.kernel,
             "target": self.target,
             "passed": self.passed,
@@ -117,6 +122,11 @@ class Findings:
     def add(self, name: str, passed: bool | None, measured: str, *, is_result: bool = False) -> None:
         """Note what one draw, or one shape, shows."""
         self._found.setdefault(name, []).append(Check(name, passed, measured, is_result))
+
+    @property
+    def failed(self) -> bool:
+        """True if a check has failed."""
+        return any(each.passed is False for found in self._found.values() for each in found)
 
     def checks(self) -> tuple[Check, ...]:
         """One check for each name, in the order in which they came first."""

@@ -35,7 +35,7 @@ from nki.base.warning import collecting
 from nki.compilation.pipeline import SPECIALISE
 from nki.ir.text import artifact
 from nki.jit import Kernel
-from nki.workload import load_kernel
+from nki.workload import later_clock, load_kernel
 from nki.workload.arguments import TensorArgument
 from nki.workload.job import Work
 
@@ -44,6 +44,9 @@ Answer = dict[str, Any]
 
 SECONDS: Final = 300.0
 """The time that the Python of a kernel may take in one child."""
+AGAIN: Final = 0.2
+"""Seconds of the processor in which programs of a kernel are made again and again, after the first three."""
+_LEAST: Final = 3
 _TESTING: Final = ("pytest", "_pytest", "nki_pytest", f"{__name__.partition('.')[0]}.testing")
 """Modules that tell a kernel that it is being tested."""
 _SERVE: Final = "import nki.workload.apart as a; a.serve()"
@@ -57,7 +60,8 @@ class LostChildError(Exception):
 class Question:
     """Arguments of a kernel, by position and by name, a :class:`Shaped` in place of each tensor.
 
-    ``repeats``: so many programs, made one after the other. ``arrays``: the simulator runs the kernel on them instead.
+    ``repeats``: so many programs at most, made one after the other, fewer if :data:`AGAIN` is over; the answer has the
+    first, and those that differ from it. ``arrays``: the simulator runs the kernel on them instead.
     """
 
     positional: tuple[Any, ...]
@@ -78,7 +82,8 @@ class Shaped:
 
 
 def forked(kernel: Kernel, questions: Sequence[Question], *, hidden: bool) -> list[Answer]:
-    """Answers of a copy of this process. ``hidden``: nothing there says that a test runs, no caller is on the stack.
+    """Answers of a copy of this process. ``hidden``: nothing there says that a test runs, no caller is on the stack;
+    else its clock is more than a year ahead.
 
     Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``.
     """
@@ -128,6 +133,7 @@ def _work_in_child(kernel: Kernel, questions: Sequence[Question], hidden: bool, 
         os._exit(0)
 
     if not hidden:
+        later_clock.set_ahead()
         work()
     _hide()
     _thread.start_new_thread(work, ())
@@ -143,18 +149,39 @@ def _hide() -> None:
     sys.argv[:] = [""]
 
 
-def fresh(file: str, name: str, questions: Sequence[Question]) -> list[Answer]:
-    """Answers of a new process of Python that imports ``file`` and looks for kernel ``name``.
+def fresh(
+    file: str, name: str, questions: Sequence[Question], *, grid: Sequence[int] = (), ahead: bool = False
+) -> list[Answer]:
+    """Answers of a new process of Python that imports ``file`` and looks for kernel ``name``, on cores ``grid``.
+    ``ahead``: its clock is more than a year ahead.
 
     Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``, and ``TypeError`` for constants that are
     no plain data.
     """
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
-    paths = [str(load_kernel.root_of(Path(file))), *(path for path in sys.path if path)]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    given = msgpack.packb((file, name, SECONDS, [_packed(question) for question in questions]))
-    run = subprocess.run([sys.executable, "-c", _SERVE], input=given, capture_output=True, env=environment, check=False)
+    given = msgpack.packb((file, name, list(grid), ahead, SECONDS, [_packed(question) for question in questions]))
+    env = environment(load_kernel.root_of(Path(file)))
+    run = subprocess.run([sys.executable, "-c", _SERVE], input=given, capture_output=True, env=env, check=False)
     return _answers(run.stdout, f"{file}:{name}", run.stderr.decode(errors="replace"))
+
+
+def environment(root: Path | None) -> dict[str, str]:
+    """The environment of a process that knows of no test; modules are found in ``root``, then as here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    paths = [*([str(root)] if root is not None else []), *(path for path in sys.path if path)]
+    return {**kept, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def described(question: Question, dtypes: Sequence[str]) -> list[Any]:
+    """The arguments of ``question`` as plain data, with NumPy's names of the dtypes of its tensors."""
+    names = iter(dtypes)
+
+    def renamed(data: Any) -> Any:
+        if isinstance(data, list):
+            items = cast("list[Any]", data)
+            return ["tensor", items[1], next(names)] if items[:1] == ["tensor"] else [renamed(each) for each in items]
+        return data
+
+    return [renamed(_tagged(question.positional)), renamed(_tagged(question.named))]
 
 
 def _packed(question: Question) -> list[Any]:
@@ -203,14 +230,17 @@ def serve() -> None:
     """Answer the questions on the standard input: the work of a fresh process. What the kernel prints is not shown."""
     global serving
     serving = True
-    file, name, seconds, packed = msgpack.unpackb(sys.stdin.buffer.read())
+    file, name, grid, ahead, seconds, packed = msgpack.unpackb(sys.stdin.buffer.read())
     questions = [_unpacked(each) for each in packed]
     writing = os.dup(1)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     faulthandler.dump_traceback_later(seconds, exit=True, file=writing)
+    if ahead:
+        later_clock.set_ahead()
     with load_kernel.imported(Path(file)) as module:
-        data = answered(load_kernel.find(module, name, Path(file)), questions)
+        kernel = load_kernel.find(module, name, Path(file))
+        data = answered(kernel.varied(grid=tuple(grid)) if grid else kernel, questions)
     with os.fdopen(writing, "wb") as pipe:
         pipe.write(data)
 
@@ -261,8 +291,13 @@ def _programs(kernel: Kernel, question: Question) -> Answer:
         ]
         outputs = work.simulate(tensors)[1]
         return {"digests": [digest(each) for each in outputs]}
-    programs = [artifact.dumps(work.compile(SPECIALISE)) for _ in range(question.repeats)]
-    return {"programs": programs, "target": work.target.name, "names": list(work.arguments)}
+    until, count = time.process_time() + AGAIN, 1
+    programs = [artifact.dumps(work.compile(SPECIALISE))]
+    while count < question.repeats and (count < _LEAST or time.process_time() < until):
+        again, count = artifact.dumps(work.compile(SPECIALISE)), count + 1
+        if again != programs[0] and len(programs) < _LEAST:
+            programs.append(again)
+    return {"programs": programs, "made": count, "target": work.target.name, "names": list(work.arguments)}
 
 
 def digest(array: Array) -> str:

@@ -27,16 +27,17 @@ REFUSALS: Final = (TypeError, AttributeError)
 def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:
     """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does.
 
-    ``torch``: the module; None if it is not loaded.
+    ``torch``: the module; None if it is not loaded, but ``reference`` may load it.
     """
     refuses_arrays = False
 
     def call(*values: Any, **named: Any) -> Any:
-        nonlocal refuses_arrays
+        nonlocal refuses_arrays, torch
         if not refuses_arrays:
             try:
                 return reference(*values, **named)
             except REFUSALS:
+                torch = torch or sys.modules.get("torch")
                 if torch is None:
                     raise
                 refuses_arrays = True

@@ -10,6 +10,7 @@ from nki.optimising.record import OptimiseRecord
 from nki.proofs.record import ProofRecord
 from nki.rounding.record import AccuracyRecord, PartingRecord
 from nki.sweeps.record import Row, Status
+from nki.testing.record import VerificationRecord
 
 
 class TensorRecord(TypedDict):
@@ -96,6 +97,12 @@ class AccuracyDocument(Stamp, AccuracyRecord):
 
 class PartingDocument(Stamp, PartingRecord):
     """The document of `nki accuracy --bisect`: two kernels on the same data."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
+
+
+class Verify(Stamp, VerificationRecord):
+    """The document of `nki verify`."""
 
     warnings: Annotated[list[Finding], "the warnings"]
 

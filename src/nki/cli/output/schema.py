@@ -35,6 +35,7 @@ from nki.cli.output.documents import (
     Run,
     Sweep,
     Tune,
+    Verify,
 )
 from nki.cli.output.findings import Failure, Finding
 from nki.cli.output.printed import SCHEMA, Stamp
@@ -77,6 +78,7 @@ DOCUMENTS: Final[dict[str, Document]] = {
     "accuracy": Document(AccuracyDocument),
     "accuracy --bisect": Document(PartingDocument),
     "optimise": Document(Optimise),
+    "verify": Document(Verify),
     "check": Document(Check),
     "migrate": Document(Migrate),
     "dump": Document(Dump),
