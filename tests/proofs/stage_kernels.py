@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import nki
+import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 from examples.llama import attention, kernels
@@ -51,6 +52,7 @@ class Subject:
     target: Target = field(default_factory=lambda: targets.find("trn2"))
     unknown: str = SYMBOLS
     spills: bool = False
+    ranks: int = 1
 
     def arrays(self) -> list[np.ndarray[Any, Any]]:
         return [argument for argument in self.arguments() if isinstance(argument, np.ndarray)]
@@ -181,6 +183,27 @@ def exchanged(x):
     return out
 
 
+def collected(x, y):
+    """What two ranks make of each other's rows: sums, pieces, another order. Core 0 of two does the rest."""
+    group, rows, columns = ncc.ReplicaGroup(((0, 1),)), *x.shape
+    results = [hbm(*shape) for shape in ((rows, columns), (2 * rows, columns), (rows // 2, columns), (rows, columns))]
+    total, gathered, scattered, swapped = results
+    first, second = hbm(rows, columns, name="first"), hbm(rows, columns, name="second")
+    is_first = nl.program_id(0) == 0
+    if is_first:
+        nisa.dma_copy(dst=first, src=scaled(loaded(x)))
+        nisa.dma_copy(dst=second, src=loaded(y))
+    ncc.all_reduce([first], [total], group, nl.add)
+    ncc.all_gather([total], [gathered], group, 0)
+    ncc.reduce_scatter([first], [scattered], group, 0, nl.maximum)
+    ncc.all_to_all([second], [swapped], group, 0)
+    outs = [hbm(*each.shape) for each in results]
+    for out, each in zip(outs, results, strict=True):
+        if is_first:
+            nisa.dma_copy(dst=out, src=each)
+    return tuple(outs)
+
+
 def rounds(x):
     """A loop on the device: its rounds add to what the round before has left."""
     total, out = loaded(x), hbm(*x.shape)
@@ -225,6 +248,8 @@ TRIGGERS: Final[dict[str, Subject]] = {
     "two sums": Subject(nki.jit(two_sums), normal(_ROWS, _ROWS)),
     "narrow product": Subject(nki.jit(narrow_product), normal((64, 128), (64, 512), dtype=ml_dtypes.bfloat16)),
     "floats": Subject(nki.jit(floats), _floats),
+    "two ranks": Subject(nki.jit(collected), normal(_ROWS, _ROWS), ranks=2),
+    "two ranks of two cores": Subject(nki.jit(collected)[2], normal(_ROWS, _ROWS), ranks=2),
     "loop": Subject(nki.jit(rounds), normal(_ROWS)),
 }
 TRAINING: Final[dict[str, Subject]] = {
@@ -245,4 +270,4 @@ SUBJECTS: Final[dict[str, Subject]] = {**CORPUS, **TRIGGERS, **TRAINING}
 def field_of(name: str) -> Field:
     """A random field for the inputs of a kernel."""
     subject = SUBJECTS[name]
-    return Field(zlib.crc32(name.encode()) % 1_000, subject.arrays(), subject.unknown)
+    return Field(zlib.crc32(name.encode()) % 1_000, subject.arrays(), subject.unknown, subject.ranks)

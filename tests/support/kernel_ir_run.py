@@ -39,10 +39,10 @@ from nki.backend.numpy.values import Value
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE
 from nki.ir.types import Access, Buffer, Tensor
-from nki.proofs.executor import Prover
 from nki.proofs.placed_symbols import PlacedSymbols
 from nki.proofs.symbols import UndecidedError
 from nki.target.fact_rows import Fact
+from tests.support.symbolic_ranks import RankProver
 
 Values = dict[MemRef, Value]
 
@@ -53,7 +53,7 @@ def is_lowered(inst: Inst) -> bool:
     return not (inst.indexed_by() or effects.collective or effects.barrier or effects.exchange)
 
 
-class LoopProver(Prover):
+class LoopProver(RankProver):
     """Executes instructions as native code does: by their kernel IR."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

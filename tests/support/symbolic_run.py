@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ from nki.proofs.memory import SymbolMemory
 from nki.proofs.placed_symbols import PlacedSymbols
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Symbols
+from nki.rendezvous import ranks
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.interleaving import QueueSimulator
 from nki.target.fact_rows import Fact
 from nki.target.model import Target
+from tests.support.symbolic_ranks import RankProver
 
 Array = np.ndarray[Any, Any]
 Outputs = list[Symbols | Array]
@@ -36,17 +38,28 @@ SYMBOLS, FLOATS, NOTHING = "all inputs", "all but integers", "no input"
 class Field:
     """One random field, and the inputs of a program in it."""
 
-    def __init__(self, key: int, arrays: Sequence[Array], unknown: str = SYMBOLS) -> None:
-        self.key, self.arrays, self.unknown = key, arrays, unknown
+    def __init__(self, key: int, arrays: Sequence[Array], unknown: str = SYMBOLS, ranks: int = 1) -> None:
+        self.key, self.arrays, self.unknown, self.ranks = key, arrays, unknown, ranks
 
     def outputs(
-        self, program: Program, *, placed: bool = False, order: int | None = None, prover: type[Prover] = Prover
+        self, program: Program, *, placed: bool = False, order: int | None = None, prover: type[Prover] = RankProver
     ) -> Outputs:
-        """The outputs of ``program``; an array if all of its elements are known. ``prover`` executes it.
+        """The outputs of ``program``, of one rank after the other; an array if all of its elements are known.
+        ``prover`` executes it.
 
         ``placed``: tiles share the bytes that they have on chip. ``order``: the seed by which the queues take turns;
         None: the order in which the program lists its instructions.
         """
+
+        def of_rank(participant: Participant | None = None) -> Outputs:
+            with ranks.running_as(participant):
+                return self._outputs(program, placed, order, prover)
+
+        if self.ranks == 1:
+            return of_rank()
+        return list(chain.from_iterable(RoundRobin[Outputs](self.ranks, "rank").run([of_rank] * self.ranks)))
+
+    def _outputs(self, program: Program, placed: bool, order: int | None, prover: type[Prover]) -> Outputs:
         reals = Reals(FIELDS[self.key % len(FIELDS)], self.key)
         inputs = [self._input(number, program, reals) for number in range(len(program.inputs))]
         with default_environment():
@@ -55,7 +68,7 @@ class Field:
             _run(program, memories, partial(prover, reals=reals), order)
             return [_contents(memories[0], Access.whole(tensor), reals) for tensor in program.outputs]
 
-    def expected(self, program: Program, prover: type[Prover] = Prover) -> Outputs:
+    def expected(self, program: Program, prover: type[Prover] = RankProver) -> Outputs:
         """The outputs of ``program``, by which others are judged; numbers that divide by 0 are drawn anew."""
         while True:
             try:
@@ -67,10 +80,12 @@ class Field:
         spec = program.signature.input_specs()[number]
         if self.unknown == NOTHING or (self.unknown == FLOATS and spec.dtype.is_integer):
             return self.arrays[number]
-        return reals.variables(f"input {number}", spec.shape, spec.dtype.is_integer)
+        rank = ranks.current()
+        name = f"input {number}" if rank is None else f"input {number} of rank {rank.rank}"
+        return reals.variables(name, spec.shape, spec.dtype.is_integer)
 
 
-class Accumulating(Prover):
+class Accumulating(RankProver):
     """Decides of each matmul, as the chip would, which elements it overwrites: the ones that nothing has written."""
 
     def _execute_resolved(self, inst: Inst) -> None:
