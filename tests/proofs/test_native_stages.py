@@ -94,10 +94,11 @@ def test_float32_in_place_of_low_precision_is_the_same_function(name: str, monke
 
 @pytest.mark.parametrize("name", NAMES if NIGHTLY else [*FEW, "rms_norm_backward"])
 def test_each_rule_keeps_what_a_kernel_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_processor("floats", monkeypatch)
     after, field = SUBJECTS[name].programs(), field_of(name)
     expected = field.expected(after[REFERENCE])
     for count, rule in enumerate(lower.RULES):
         with monkeypatch.context() as patch:
-            on_processor("floats", patch)
+            anew(patch)
             patch.setattr(lower, "RULES", lower.RULES[:count])
             assert not complaint(lowered(after[NATIVE_STOP]), field, expected), f"before {rule.__name__}"
