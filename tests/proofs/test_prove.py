@@ -13,7 +13,8 @@ import nki.language as nl
 from examples import proofs
 from nki.base.proof_errors import DifferentSignaturesError
 from nki.proofs.record import record
-from tests.support.kernel_parts import returned
+from tests.support.kernel_parts import applied, joined, returned
+from tests.support.kernel_parts import copied as copied_tile
 
 X = np.zeros((8, 32), np.float32)
 
@@ -44,6 +45,26 @@ def quotient_in_place(x, y):
     nisa.reciprocal(bottom, bottom)
     nisa.tensor_tensor(top, bottom, top, nl.multiply)
     return returned(top)
+
+
+def mixed(tile):
+    return joined(tile, nl.bitwise_xor, applied(tile, nl.left_shift, 13))
+
+
+@nki.jit
+def mixed_bits(x):
+    return returned(mixed(mixed(nl.load(x))))
+
+
+@nki.jit
+def mixed_and_copied_bits(x):
+    return returned(mixed(copied_tile(mixed(nl.load(x)))))
+
+
+def test_copies_of_bits_are_the_bits() -> None:
+    """What patterns of bits make is a whole number: an integer's copy does not round it to another one."""
+    verdict = nki.prove(mixed_bits, mixed_and_copied_bits, seed=0)(np.zeros((8, 32), np.uint32))
+    assert verdict.verdict == "equal", verdict.reason
 
 
 @pytest.mark.parametrize("old", [proofs.two_passes, proofs.reference])

@@ -1,4 +1,4 @@
-"""Translation validation: every stage of the compiler keeps what the kernels of the corpus compute.
+"""Translation validation: every stage of the compiler keeps what kernels compute.
 
 The program after each stage is evaluated over a random field, in the bytes and in the orders of queues that the stage
 has chosen, and has the outputs of the program after ``accumulate``, element by element: both are the same function of
@@ -9,62 +9,36 @@ computed have these inputs known, and their outputs are compared for the argumen
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
 import pytest
 
-from nki.compilation import pipeline
+from nki.compilation import float_arguments
 from nki.ir.program import Program
-from nki.jit import adapter_for
+from nki.proofs.executor import Prover
 from nki.proofs.symbols import UndecidedError
-from nki.target import ENVIRONMENT
-from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
-from tests.kernels.case import CASES, Case
-from tests.support.symbolic_run import FLOATS, NOTHING, SYMBOLS, Field, Outputs, difference
+from tests.kernels.case import CASES
+from tests.proofs.stage_kernels import PROFILED, SUBJECTS, TRIGGERS, field_of, unknown_of, with_profiled
+from tests.proofs.transformations import contents
+from tests.support.kernel_ir_run import LoopProver
+from tests.support.symbolic_run import FLOATS, NOTHING, SYMBOLS, Accumulating, Field, Outputs, difference
 
 NIGHTLY: Final = int(os.environ.get("NKI_TEST_EXAMPLES", "0")) > 50
-SLOW: Final = ("matmul_tiled", "mx_product", "mx_product_of_4_and_8_bits", "product_by_tiles")
+SLOW: Final = (
+    "matmul_tiled", "mx_product", "mx_product_of_4_and_8_bits", "product_by_tiles", "attention_backward", "attention",
+    "profiled loads",
+)  # fmt: skip
 """Kernels that take seconds for each stage."""
 FEW: Final = [name for number, name in enumerate(CASES) if name not in SLOW and number % 2 == 0]
-NAMES: Final = list(CASES) if NIGHTLY else FEW
+NAMES: Final = (
+    list(SUBJECTS) if NIGHTLY else [*FEW, *(name for name in TRIGGERS if name not in SLOW and name != "narrow product")]
+)
 ORDERS: Final = 8 if NIGHTLY else 2
 REFERENCE: Final = "accumulate"
 """The stage after which programs say all that they compute."""
-CHOSEN_BY_INTEGERS: Final = {
-    "transposes", "mx_product", "mx_product_of_4_and_8_bits", "sum_of_pages_by_int32", "sum_of_pages_by_int64",
-}  # fmt: skip
-CHOSEN_BY_NUMBERS: Final = {
-    "elements_in_place", "matmul_of_chosen_columns", "mx_quantised_here", "mx_words", "top_k",
-}  # fmt: skip
-
-
-def unknown_of(name: str) -> str:
-    """The inputs of a kernel of the corpus that are not known."""
-    return NOTHING if name in CHOSEN_BY_NUMBERS else FLOATS if name in CHOSEN_BY_INTEGERS else SYMBOLS
-
-
-def field_of(name: str) -> Field:
-    return Field(1_000 + list(CASES).index(name), CASES[name].arrays(), unknown_of(name))
-
-
-def programs(case: Case, patch: pytest.MonkeyPatch) -> dict[str, Program]:
-    """The program of a kernel after each stage."""
-    patch.setenv(ENVIRONMENT, case.targets[-1])
-    kernel, arguments = case.kernel, tuple(case.arguments())
-    specs = kernel.specs(kernel.bind(arguments, {}), adapter_for(arguments, {}))
-    found: dict[str, Program] = {}
-    pipeline.compile(
-        kernel.func,
-        specs,
-        kernel.chosen_target(),
-        grid=kernel.grid,
-        edges=kernel.schedule,
-        observe=found.__setitem__,
-        configs=kernel.configs,
-    )
-    return found
+pytestmark = pytest.mark.filterwarnings("ignore::nki.NkiSpillWarning")
 
 
 def evaluations(stage: str, program: Program, field: Field) -> Iterator[tuple[str, Outputs]]:
@@ -87,20 +61,54 @@ def complaint(stage: str, program: Program, field: Field, expected: Outputs) -> 
     return ""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_stages_keep_what_a_kernel_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    after, field = programs(CASES[name], monkeypatch), field_of(name)
-    expected = field.outputs(after[REFERENCE])
-    stages = list(after)
-    for before, stage in pairwise(stages):
-        is_new = after[stage] is not after[before] or stage == "sync"
-        if stages.index(stage) > stages.index(REFERENCE) and is_new:
+def validate(after: dict[str, Program], field: Field, stages: Sequence[str] = ()) -> None:
+    """Each of these ``stages``, by default all behind the reference, that changes its program keeps the outputs."""
+    expected = field.expected(after[REFERENCE])
+    names = list(after)
+    chosen = stages or names[names.index(REFERENCE) + 1 :]
+    for before, stage in pairwise(names):
+        if stage in chosen and (contents(after[stage]) != contents(after[before]) or stage == "sync"):
             assert not complaint(stage, after[stage], field, expected), stage
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if unknown_of(name) is not SYMBOLS])
-def test_inputs_are_known_only_where_they_must_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = programs(CASES[name], monkeypatch)[REFERENCE]
+@pytest.mark.parametrize("name", NAMES)
+def test_stages_keep_what_a_kernel_computes(name: str) -> None:
+    validate(SUBJECTS[name].programs(), field_of(name))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not SUBJECTS[name].spills])
+def test_what_profiles_keep_in_tiles_is_the_same(name: str) -> None:
+    """Stages that only predictions run, and what the other stages make of their programs."""
+    after = SUBJECTS[name].programs(with_profiled())
+    if any(contents(after[stage]) != contents(after["order"]) for stage in PROFILED.names):
+        validate(after, field_of(name), (*PROFILED.names, "allocate", "sync"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_accumulate_decides_as_a_run_would(name: str) -> None:
+    """Behind the reference stands an executor that looks, at each product, which elements were written."""
+    after, field = SUBJECTS[name].programs(), field_of(name)
+    if contents(after[REFERENCE]) != contents(after["verify"]):
+        expected = field.expected(after["verify"], Accumulating)
+        assert not difference(expected, field.expected(after[REFERENCE]))
+
+
+def test_floats_of_a_launch_are_the_numbers_that_a_program_was_made_for() -> None:
+    subject, field = SUBJECTS["floats"], field_of("floats")
+    program = subject.programs()[REFERENCE]
+    assert [spec.name for spec in program.signature.floats] == ["rate"], "Python has asked about the other one"
+    expected = field.expected(program)
+    for made in (float_arguments.for_values(program, {}), float_arguments.for_values(program, {"rate": 0.75})):
+        assert not made.signature.floats
+        for prover in (Prover, LoopProver):
+            assert not difference(expected, field.outputs(made, prover=prover))
+    other = float_arguments.for_values(program, {"rate": 0.5})
+    assert difference(expected, field.outputs(other)), "another number is another function"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in CASES and unknown_of(name) is not SYMBOLS])
+def test_inputs_are_known_only_where_they_must_be(name: str) -> None:
+    program = SUBJECTS[name].programs()[REFERENCE]
     more = FLOATS if unknown_of(name) is NOTHING else SYMBOLS
     with pytest.raises(UndecidedError):
         Field(1, CASES[name].arrays(), more).outputs(program)

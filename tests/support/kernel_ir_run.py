@@ -1,5 +1,6 @@
 """The kernel IR over random fields: what native code does, statement by statement, on numbers that are not known.
 
+Elements lie where the layout of a tile puts them. In pairs of rows that is the place which both sides of a copy name.
 A shared loop runs element by element. Here its statements run one after the other on all elements, which is the same
 only if no element reads what another one writes: that is looked at, byte by byte, without the compiler's own means.
 """
@@ -38,30 +39,49 @@ from nki.backend.numpy.values import Value
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE
 from nki.ir.types import Access, Buffer, Tensor
-from nki.proofs.executor import Prover
 from nki.proofs.placed_symbols import PlacedSymbols
 from nki.proofs.symbols import UndecidedError
 from nki.target.fact_rows import Fact
+from tests.support.symbolic_ranks import RankProver
 
 Values = dict[MemRef, Value]
 
 
-class LoopProver(Prover):
+def is_lowered(inst: Inst) -> bool:
+    """False for what native code does by other means than the kernel IR of the whole instruction."""
+    effects = inst.effects
+    return not (inst.indexed_by() or effects.collective or effects.barrier or effects.exchange)
+
+
+class LoopProver(RankProver):
     """Executes instructions as native code does: by their kernel IR."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.stored: dict[Tensor, Tensor] = {}
+        """What a tile with a layout is in memory: a row with its elements, and with what lies between them."""
+
+    def in_memory(self, tensor: Tensor) -> Tensor:
+        """The row of memory in which the elements of ``tensor`` lie."""
+        if tensor not in self.stored:
+            size = tensor.layout.elements(tensor.shape[0], tensor.free_size)
+            self.stored[tensor] = Tensor(tensor.name, (1, size), tensor.dtype, Buffer.hbm)
+        return self.stored[tensor]
+
     def _execute_resolved(self, inst: Inst) -> None:
-        effects = inst.effects
-        if inst.indexed_by() or effects.collective or effects.barrier or effects.exchange:
+        if (meeting := inst.as_barrier()) is not None:
+            self.barrier(meeting.cores, inst.user_name or meeting.data.name)  # the tag that native code has
+        elif not is_lowered(inst):
             super()._execute_resolved(inst)
-            return
-        builder = lower(inst, aliases(inst))
-        _Routine(self, inst, builder.scratch_bytes).run(builder.statements)
+        else:
+            builder = lower(inst, aliases(inst))
+            _Routine(self, inst, builder.scratch_bytes).run(builder.statements)
 
 
 class _Routine:
     """The native code of one instruction."""
 
-    def __init__(self, prover: Prover, inst: Inst, scratch_bytes: int) -> None:
+    def __init__(self, prover: LoopProver, inst: Inst, scratch_bytes: int) -> None:
         self.prover, self.inst = prover, inst
         self.operands, self.numbers = inst.accesses(), inst.immediates()
         self.bytes = scratch_bytes + 64
@@ -241,9 +261,12 @@ class _Routine:
             tensor = Tensor("scratch", (1, self.bytes // size), memref.dtype, Buffer.sbuf, (0, 0))
             return self.scratch, Access(tensor, memref.offset // size, shape, strides, memref.dtype)
         operand = self.operands[memref.base]
-        assert operand.tensor.layout is DENSE, "elements lie elsewhere"
-        first = operand.offset * operand.dtype.itemsize + memref.offset
-        return self.prover.memory, Access(operand.tensor, first // size, shape, strides, memref.dtype)
+        tensor, offset, layout = operand.tensor, operand.offset, operand.tensor.layout
+        if layout is not DENSE:
+            offset = layout.place(tensor.shape[0], tensor.free_size, offset)
+            tensor = self.prover.in_memory(tensor)
+        first = offset * operand.dtype.itemsize + memref.offset
+        return self.prover.memory, Access(tensor, first // size, shape, strides, memref.dtype)
 
     def load(self, memref: MemRef) -> Value:
         memory, access = self.place(memref)

@@ -7,6 +7,7 @@ with one operand that depends on the inputs works on :class:`Symbols`: over the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -35,6 +36,10 @@ class Symbolic(Value):
     __slots__ = ("symbols",)
 
     def __init__(self, symbols: Symbols, dtype: DType) -> None:
+        if dtype.is_integer and not symbols.is_whole:
+            symbols = replace(
+                symbols, is_whole=True
+            )  # else a copy of bits or places would be rounded, to other numbers
         self.symbols, self.dtype = symbols, dtype
 
     def __getattr__(self, name: str) -> Any:
