@@ -1,7 +1,7 @@
 """All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
 
-Section ``elementary`` has 190 rows of its own and ``collectives`` starts processes; they are printed only if they are
-named.
+Section ``elementary`` has 190 rows of its own, ``collectives`` and ``unseen`` start processes; they are printed only if
+they are named.
 
 Ratios are within one run: each pair of times is the median of interleaved runs on one thread, except where a row says
 otherwise.
@@ -53,7 +53,7 @@ SECTIONS = {
     "kernels_whole": kernels_whole.rows,
     "resident memory": resident_memory.rows,
 }
-ON_REQUEST = {"elementary": elementary.rows, "collectives": collectives.rows}
+ON_REQUEST = {"elementary": elementary.rows, "collectives": collectives.rows, "unseen": first_call.unseen_rows}
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
-"""Forty kernels of a few hundred instructions each, as users write them: what a first call meets that no cache has seen.
+"""Forty kernels of 40 to 250 instructions, as users write them: what a first call meets that no cache has seen.
 
-Twenty functions, each with two sets of arguments that change shapes and dtypes, so that no two kernels of the forty have
-all their routines in common.
+Twenty functions, each with two sets of arguments that change shapes and dtypes, so that no two kernels of the forty
+have all their routines in common.
 """
 
 from __future__ import annotations
@@ -275,7 +275,10 @@ def state_space_scan(decay: Any, data: Any, start: Any) -> Any:
 
 
 @unseen(
-    lambda random: [random.standard_normal((1024, 200)).astype(np.float32), random.integers(0, 200, (1024, 1), np.int32)],
+    lambda random: [
+        random.standard_normal((1024, 200)).astype(np.float32),
+        random.integers(0, 200, (1024, 1), np.int32),
+    ],
     lambda random: [random.standard_normal((640, 77)).astype(np.float32), random.integers(0, 77, (640, 1), np.int32)],
 )
 @nki.jit

@@ -304,6 +304,28 @@ def test_what_takes_less_time(monkeypatch):
     assert len(runs) == 1, "rounds that only the run knows"
 
 
+def test_tensors_of_pytorch(runs, monkeypatch):
+    torch = pytest.importorskip("torch")
+    held(monkeypatch)
+    kernel, tensor = scaled(), torch.from_numpy(DATA)
+    first = kernel(tensor)
+    assert len(runs) == 1
+    assert torch.equal(first, kernel(tensor))
+    assert len(runs) == 2
+    only_executable(kernel).native()
+    assert torch.equal(first, kernel(tensor))
+    assert len(runs) == 2
+    assert bits(first.numpy()) == bits(scaled()(DATA))
+
+
+def test_graphs_and_arrays_of_jax_have_native_code(runs):
+    numpy = pytest.importorskip("jax.numpy")
+    kernel = scaled()
+    result = np.asarray(kernel(numpy.asarray(DATA)))
+    assert not runs
+    assert bits(scaled()(DATA)) == bits(result)
+
+
 PROGRAM = """
     import os, sys
     import numpy as np

@@ -4,8 +4,8 @@ To interpret a program of a few hundred instructions takes some milliseconds, to
 reference executor gives the bits of native code, and stops with its errors, so that a caller sees no difference but the
 time. The stages of the compiler, their checks and the search for hazards have run before either.
 
-Work begins behind the first call, not beside it: both are Python for a large part, and LLVM is entered by one thread at
-a time, which the compiled functions of the reference executor may need, too. Calls that come before native code is there
+Work begins behind the first call, not beside it: both are Python for a large part, and one thread at a time enters
+LLVM, which the compiled functions of the reference executor may need, too. Calls that come before native code is there
 are interpreted as well.
 """
 
@@ -32,8 +32,8 @@ INSTRUCTION: Final = 0.3e-3
 ELEMENT: Final = 4e-9
 """Seconds that the reference executor takes for an instruction and for each element of its operands.
 
-Measured with the kernels of ``benchmarks/unseen_kernels.py`` on an AMD EPYC: 0.02 to 0.6 milliseconds for an instruction,
-all in all, and 0.5 to 10 nanoseconds for an element; 1.8 milliseconds for searches of eight values.
+Measured with the kernels of ``benchmarks/unseen_kernels.py`` on an AMD EPYC: 0.02 to 0.6 milliseconds for an
+instruction, all in all, and 0.5 to 10 nanoseconds for an element; 1.8 milliseconds for searches of eight values.
 """
 MODULE: Final = 0.1
 ROUTINE: Final = 5e-3
@@ -41,7 +41,7 @@ ROUTINE: Final = 5e-3
 
 
 class InterpretedFirst(Executable):
-    """An executable for calls: native code once it is there, and the reference executor as long as that takes less time.
+    """An executable for calls: native code once it is there, the reference executor while that takes less time.
 
     What needs native code itself, as graphs of frameworks and measurements do, takes it with :meth:`native`.
     """
