@@ -297,7 +297,7 @@ class Kernel(PickledByName, Unscriptable):
             return executable
 
     def _maker(self, progress: Callable[[int, int], None] | None, for_launch: bool) -> Callable[[Program], Executable]:
-        """What makes an executable of a program; those ``for_launch`` may be without native code at first."""
+        """The maker of executables of programs; those ``for_launch`` may be without native code at first."""
         if for_launch and not (self.check or knobs.check()):
             return imported("nki.compilation.first_call").InterpretedFirst
         executables: Any = imported("nki.compilation.executable")  # brings LLVM, which `import nki` does without

@@ -92,7 +92,7 @@ class InterpretedFirst(Executable):
 
 
 def _is_interpreted(kernel: Program, missing: int, precise: bool) -> bool:
-    """True if the first call of ``kernel``, of which ``missing`` routines are to be compiled, is to be interpreted.
+    """True if the first call of ``kernel`` is to be interpreted; ``missing`` of its routines are to be compiled.
 
     Not where results may depend on who runs it: with memory of ranks, without the search for hazards, or with other
     precision.

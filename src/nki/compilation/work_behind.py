@@ -61,7 +61,7 @@ class Job:
 
 
 def _nothing(_: Turns | None) -> None:
-    """What is done."""
+    """The work of a job that is done."""
 
 
 class _Stopped(Exception):

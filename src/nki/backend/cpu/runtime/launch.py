@@ -123,7 +123,7 @@ class Executable:
             self._plan = plan(program)
         self.float_names = [spec.name for spec in program.signature.floats]
         self.formulas = self._plan.floats
-        """The floats of a launch, made of those of the signature."""
+        """The floats of a launch, each made of floats of the signature."""
         self._passes_all = self.formulas == tuple(self.float_names)
         """True if the launch passes the floats of the signature as they are."""
 

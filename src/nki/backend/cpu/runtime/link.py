@@ -92,8 +92,9 @@ _Steps = tuple[GatherComputeScatter, list[int]]
 
 @dataclass(slots=True)
 class Plan:
-    """What the tables of a program call: for each core, by dense number of an instruction, the number of its routine,
-    or its steps.
+    """The routines that the tables of a program call.
+
+    ``numbers``: for each core, by dense number of an instruction, the number of its routine, or its steps.
     """
 
     numbers: list[list[int | _Steps | None]]
