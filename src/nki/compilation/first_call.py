@@ -12,10 +12,12 @@ are interpreted as well.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from nki.backend.cpu.runtime.regions import rounds_of
+from nki.backend.cpu.runtime.routines import Turns
 from nki.backend.numpy import executor as reference
 from nki.base import knobs
 from nki.compilation import work_behind
@@ -55,8 +57,8 @@ class InterpretedFirst(Executable):
             self._compile(None)
 
     def __getattr__(self, name: str) -> Any:
-        """The tables of native code, which is waited for."""
-        if name != "linked" or self.__dict__.get("_job") is None:
+        """The tables of native code, which is waited for, and the seconds that it took."""
+        if name not in ("linked", "compile_seconds") or self.__dict__.get("_job") is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
         return getattr(self.native(), name)
 
@@ -86,9 +88,11 @@ class InterpretedFirst(Executable):
         for output, result in zip(outputs, results, strict=True):
             output[...] = result.reshape(-1).view(output.dtype)
 
-    def _compile(self, turns: work_behind.Turns | None) -> None:
+    def _compile(self, turns: Turns | None) -> None:
+        started = time.perf_counter()
         with BugReports(), default_environment():
             self._link(None, turns)
+        self.compile_seconds = time.perf_counter() - started
 
 
 def _is_interpreted(kernel: Program, missing: int, precise: bool) -> bool:

@@ -13,16 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from nki.backend.cpu.runtime.routines import Turns
 from nki.base.locks import Lock
-
-Turns = Callable[[], None]
-"""To be called by work now and then; raises if the work is to end there."""
 
 
 class Job:
     """``work``, to be done once: by the thread of :func:`begin`, or by the first that asks for it with :meth:`finish`.
 
-    ``work`` gets a function to call now and then, which raises to end the work there; None if it may not be ended.
+    ``work`` gets turns, which raise if the process ends; None: something waits for the work.
     """
 
     __slots__ = ("_lock", "_work", "has_failed", "is_done", "owner")
@@ -139,4 +137,4 @@ atexit.register(_worker.stop)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_worker.forget)
 
-__all__ = ["Job", "Turns", "begin"]
+__all__ = ["Job", "begin"]
