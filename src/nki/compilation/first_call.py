@@ -45,7 +45,8 @@ ROUTINE: Final = 5e-3
 class InterpretedFirst(Executable):
     """An executable for calls: native code once it is there, the reference executor while that takes less time.
 
-    What needs native code itself, as graphs of frameworks and measurements do, takes it with :meth:`native`.
+    It is a plain :class:`Executable` from then on, so that launches do not ask. What needs native code itself, as
+    graphs of frameworks and measurements do, takes it with :meth:`native`.
     """
 
     def __init__(self, kernel: Program) -> None:
@@ -55,6 +56,7 @@ class InterpretedFirst(Executable):
             self._job = work_behind.Job(self._compile)
         else:
             self._compile(None)
+            self.__class__ = Executable  # pyright: ignore[reportAttributeAccessIssue]
 
     def __getattr__(self, name: str) -> Any:
         """The tables of native code, which is waited for, and the seconds that it took."""
@@ -68,6 +70,7 @@ class InterpretedFirst(Executable):
         if job is not None:
             job.finish()
             self._job = None
+            self.__class__ = Executable  # pyright: ignore[reportAttributeAccessIssue]
         return self
 
     def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
@@ -78,7 +81,7 @@ class InterpretedFirst(Executable):
                 work_behind.begin(job)
                 return
             self.native()
-        super().launch(pointers, floats, from_torch)
+        Executable.launch(self, pointers, floats, from_torch)  # another thread may have made it one
 
     def _interpret(self, pointers: Sequence[int], floats: Sequence[float]) -> None:
         inputs, outputs = self.memory(pointers)
