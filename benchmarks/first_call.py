@@ -14,6 +14,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from benchmarks.timing import Row
+from benchmarks.unseen_kernels import UNSEEN
 
 LENGTH, WIDTH, TILE, BANK = 2048, 128, 128, 512
 """Tokens and features; rows of a tile, and columns of a PSUM bank of float32."""
@@ -97,6 +98,47 @@ def rows(runs: int) -> Iterator[Row]:
     yield Row(f"{what}, disk cache", f"{warm * 1e3:,.0f} ms", f"{warm_cpu * 1e3:,.0f} ms CPU", f"{cold / warm:.1f} x")
 
 
+UNSEEN_CALL = """
+import sys, time
+import numpy as np
+import nki
+from benchmarks.unseen_kernels import UNSEEN
+kernel, make = UNSEEN[int(sys.argv[1])]
+arguments = make(np.random.default_rng(0))
+start = time.perf_counter(), time.process_time()
+kernel(*arguments)
+print(time.perf_counter() - start[0], time.process_time() - start[1])
+"""
+
+
+def unseen_rows(runs: int) -> Iterator[Row]:
+    """First calls of kernels that no cache has seen, each in a new process with an empty cache: median and longest.
+
+    As a user calls them, and with native code at once; the ratio compares medians. Each kernel counts once, whatever
+    ``runs`` is.
+    """
+    del runs
+    times: dict[str, list[list[float]]] = {"": [], "native": []}
+    with tempfile.TemporaryDirectory() as bytecode:
+        subprocess.check_call([sys.executable, "-c", "import benchmarks.unseen_kernels"], env=_environment(bytecode))
+        for number in range(-1, len(UNSEEN)):
+            for way, column in times.items():
+                with tempfile.TemporaryDirectory() as folder:
+                    environment = _environment(bytecode) | {"OPEN_NKI_CACHE": folder, "OPEN_NKI_FIRST_CALL": way}
+                    took = _times(environment, UNSEEN_CALL, str(max(number, 0)))
+                if number >= 0:  # the first process writes bytecode
+                    column.append(took)
+    for what, column in (("wall", 0), ("CPU", 1)):
+        ours, native = ([took[column] for took in each] for each in times.values())
+        middle, theirs = statistics.median(ours), statistics.median(native)
+        yield Row(
+            f"first calls of {len(UNSEEN)} unseen kernels, {what}",
+            f"{middle * 1e3:,.0f}, {max(ours) * 1e3:,.0f} ms",
+            f"{theirs * 1e3:,.0f}, {max(native) * 1e3:,.0f} ms native",
+            f"{theirs / middle:.1f} x",
+        )
+
+
 def _environment(bytecode: str) -> dict[str, str]:
     """Variables and module path of this process, with a cache on disk, and with bytecode in folder ``bytecode``."""
     without = ("OPEN_NKI_CACHE_DISABLE", "PYTHONDONTWRITEBYTECODE")
@@ -104,9 +146,11 @@ def _environment(bytecode: str) -> dict[str, str]:
     return kept | {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
 
 
-def _times(environment: dict[str, str]) -> list[float]:
-    """Wall and CPU seconds of ``import nki``, then of the first call, in a new process."""
-    output = subprocess.check_output([sys.executable, "-c", CALL], env=environment, text=True)
+def _times(environment: dict[str, str], code: str = CALL, *arguments: str) -> list[float]:
+    """What ``code`` prints in a new process: wall and CPU seconds of ``import nki``, then of the first call."""
+    output = subprocess.check_output(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments], env=environment, text=True
+    )
     return [float(seconds) for seconds in output.split()]
 
 

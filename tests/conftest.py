@@ -26,6 +26,9 @@ hypothesis.settings.load_profile("repeatable")
 # Every test compiles what it says it does; tests/compilation has the ones about kernels that are kept on disk.
 os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 
+# A call runs native code, the first one too; tests/compilation/test_first_call.py has the ones that are interpreted.
+os.environ["OPEN_NKI_FIRST_CALL"] = "native"
+
 # Every stage of the compiler is held to its whole specification.
 os.environ["OPEN_NKI_CHECK_STAGES"] = "1"
 

@@ -204,13 +204,13 @@ class Kernel(PickledByName, Unscriptable):
         executable = self._executables.get(key)
         if executable is not None and (not executable.outside or unchanged(executable.outside)):
             executable.last_used = self._cache.clock
-            return executable, tensors
+            return executable.native(), tensors
         with self._lock:
             executable = self._executables.get(key)
             if executable is None or not unchanged(executable.outside):
                 executable = self._compile(arguments, adapter, pipeline.ignore)
                 self._keep(key, executable, arguments)
-        return executable, tensors
+        return executable.native(), tensors
 
     def launchable(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
@@ -285,18 +285,24 @@ class Kernel(PickledByName, Unscriptable):
             if uses is not None and float in map(type, specs.values()):
                 specs = as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
-            checks = self.check or knobs.check()
-            executables: Any = imported("nki.compilation.executable")  # brings LLVM, which `import nki` does without
-            kind = executables.CheckedExecutable if checks else executables.Executable
             progress_line.stage("native code")
-            executable = kind(program, progress)
+            make = self._maker(progress, for_launch=uses is not None)
+            executable = make(program)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
-                executable = kind(for_values(program, {}), progress)
+                executable = make(for_values(program, {}))
             executable.made_of = (self.varied(), given)
             executable.outside = seen(reads)
             if not knobs.hazards():  # so only the executables that it has let through look at it in each launch
                 executable.outside += (Seen(knobs.hazards, False, None),)
             return executable
+
+    def _maker(self, progress: Callable[[int, int], None] | None, for_launch: bool) -> Callable[[Program], Executable]:
+        """The maker of executables of programs; those ``for_launch`` may be without native code at first."""
+        if for_launch and not (self.check or knobs.check()):
+            return imported("nki.compilation.first_call").InterpretedFirst
+        executables: Any = imported("nki.compilation.executable")  # brings LLVM, which `import nki` does without
+        kind = executables.CheckedExecutable if self.check or knobs.check() else executables.Executable
+        return lambda program: kind(program, progress)
 
     def fingerprint(self, specs: Mapping[str, Any]) -> Fingerprint | None:
         """The name of the kernel compiled for ``specs``, in any process; None if it has none."""

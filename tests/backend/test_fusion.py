@@ -422,7 +422,7 @@ def test_routines_of_fused_loops_are_kept_on_disk(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
     monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
     anew(monkeypatch)
-    (made,) = routines.compile_routines({key: inst}, None)
+    (made,) = routines.compile_routines({key: inst}, {}, None)
     assert [routine.uses for routine in stored_routines([key]).values()] == [made.uses]
 
 

@@ -63,7 +63,7 @@ def test_a_float_of_the_launch_has_the_bits_of_a_constant(mnemonic: str, name: s
     assert not uses, "a stage has looked at the value"
     assert parse(show(program)) == program
     executable = Executable(program)
-    assert not uses and len(executable.linked.floats) == 1
+    assert not uses and len(executable.formulas) == 1
     rng = np.random.default_rng(instruction_bench.source(mnemonic).getrandbits(64))
     inputs = [np.ascontiguousarray(a) for a in bench.fill(rng)]
     for value in VALUES:

@@ -15,7 +15,7 @@ import pytest
 from llvmlite import ir
 from llvmlite.binding import ffi
 
-from nki.numerics.llvm_jit import Engine, engine
+from nki.numerics.llvm_jit import Engine, Passes, engine
 from tests.support.shared_launches import at_once
 
 F32 = ir.FloatType()
@@ -129,11 +129,10 @@ def test_a_system_that_gives_too_few_threads_still_compiles(
 
     monkeypatch.setattr(_thread, "start_new_thread", limited)
     monkeypatch.setattr(os, "sched_getaffinity", three_cpus, raising=False)
-    modules = {
-        f"{refused}{given}{value}": partial(constant_ir, value, f"{refused}{given}{value}") for value in range(4)
-    }
+    names = [f"{refused}{given}{value}" for value in range(4)]
+    modules = [(name, partial(constant_ir, value, name), Passes.full) for value, name in enumerate(names)]
     with Engine().ahead(modules):
-        codes = engine().load_all(make() for make in modules.values())
+        codes = engine().load_all(make() for _, make, _ in modules)
     assert [call(next(iter(code.addresses.values()))) for code in codes] == [0, 1, 2, 3]
     assert asked == (given + 2 if refused == "refused" else 6), "each of the two asks once in vain"
 

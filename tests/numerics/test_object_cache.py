@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from nki.base.warning import NkiWarning
 from nki.numerics import llvm_jit, object_cache
-from nki.numerics.llvm_jit import Engine
+from nki.numerics.llvm_jit import Engine, Passes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="files have no owners: there is no cache of native code")
 
@@ -224,11 +224,11 @@ def test_a_module_that_is_begun_ahead_is_compiled_once(
 
     first = Engine()
     for _ in range(2):
-        with first.ahead({"doubled": make}):
+        with first.ahead([("doubled", make, Passes.full)]):
             assert call(first) == 42
     assert call(first) == 42
     assert len(made) == len(compilations) == 1
-    with Engine().ahead({"doubled": make}):  # nothing asks for it
+    with Engine().ahead([("doubled", make, Passes.full)]):  # nothing asks for it
         pass
     assert len(made) == len(compilations) == (1 if on_disk == "1" else 2)
 

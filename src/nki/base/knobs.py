@@ -136,6 +136,14 @@ def cache_native() -> bool:
     return os.environ.get("NKI_CACHE_NATIVE", "1") not in ("", "0")
 
 
+def first_call() -> bytes:
+    """``OPEN_NKI_FIRST_CALL``: ``native`` or ``interpreted``, how first calls run whatever takes less time; empty if it
+    is neither.
+    """
+    value = _lookup(b"OPEN_NKI_FIRST_CALL") or b""
+    return value if value in (b"native", b"interpreted") else b""
+
+
 def check_stages() -> bool:
     """``OPEN_NKI_CHECK_STAGES=1``: every compiler stage checks its whole result, as the tests do."""
     return os.environ.get("OPEN_NKI_CHECK_STAGES", "0") not in ("", "0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -85,10 +86,28 @@ class Executable(native.Executable):
     """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""
 
     def __init__(self, kernel: Program, progress: Progress | None = None) -> None:
+        started = time.perf_counter()
+        self._lower(kernel)
+        with BugReports():
+            self._link(progress)
+        self.compile_seconds = time.perf_counter() - started
+
+    def _lower(self, kernel: Program) -> None:
+        """Do all but the compilation of routines, and what depends on it."""
         self.precise = knobs.precise_fp()
         with BugReports(), gc_pause.paused():
-            super().__init__(lower(kernel), progress)
+            self._prepare(lower(kernel))
         self.kernel = kernel
+
+    def memory(self, pointers: Sequence[int]) -> tuple[list[simulated_run.Array], list[simulated_run.Array]]:
+        """The bytes of the inputs and of the outputs of a launch on ``pointers``."""
+        sizes = [tensor.nbytes for tensor in (*self.kernel.inputs, *self.kernel.outputs)]
+        arrays = [_bytes(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
+        return arrays[: len(self.inputs)], arrays[len(self.inputs) :]
+
+    def native(self) -> Executable:
+        """Itself, once its native code is there."""
+        return self
 
     def artifact(self) -> Path:
         """The file that holds this kernel, in the cache folder; there is none if the folder cannot be written to."""
@@ -131,13 +150,11 @@ class CheckedExecutable(Executable):
         if self.is_checked or not self.precise:
             super().launch(pointers, floats, from_torch)
             return
-        sizes = [tensor.nbytes for tensor in (*self.kernel.inputs, *self.kernel.outputs)]
-        memory = [_bytes(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
-        count = len(self.inputs)
-        program = for_formulas(self.kernel, self.linked.floats, floats)
-        expected = simulated_run.run(program, [array.copy() for array in memory[:count]])
+        inputs, outputs = self.memory(pointers)
+        program = for_formulas(self.kernel, self.formulas, floats)
+        expected = simulated_run.run(program, [array.copy() for array in inputs])
         super().launch(pointers, floats, from_torch)
-        simulated_run.compare(self.kernel, memory[count:], expected)
+        simulated_run.compare(self.kernel, outputs, expected)
         self.is_checked = True
 
 

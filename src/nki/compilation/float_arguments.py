@@ -43,11 +43,14 @@ def for_values(program: Program, values: Mapping[str, float]) -> Program:
 
 
 def for_formulas(program: Program, formulas: Iterable[Formula], values: Iterable[float]) -> Program:
-    """``program`` without float arguments, where each of ``formulas`` has its value."""
+    """``program`` without float arguments, where each of ``formulas`` has its value.
+
+    Others, which native code has no use for, have the values of the compilation.
+    """
     by_text = {show(formula): value for formula, value in zip(formulas, values, strict=True)}
     taken = {spec.name for spec in program.signature.floats}
     program = replace(program, signature=replace(program.signature, floats=()))
-    return _replaced(program, taken, lambda formula: by_text[show(formula)])
+    return _replaced(program, taken, lambda formula: by_text.get(show(formula)))
 
 
 def _formulas(inst: Inst) -> Iterator[Formula]:
@@ -56,8 +59,10 @@ def _formulas(inst: Inst) -> Iterator[Formula]:
             yield number.formula
 
 
-def _replaced(program: Program, taken: Iterable[str], value_of: Callable[[Formula], float] | None) -> Program:
-    """``program`` with numbers instead of the formulas that hold a name of ``taken``; by default their own."""
+def _replaced(program: Program, taken: Iterable[str], value_of: Callable[[Formula], float | None] | None) -> Program:
+    """``program`` with numbers instead of the formulas that hold a name of ``taken``; their own where ``value_of`` has
+    none.
+    """
     chosen = set(taken)
 
     def inst(old: Inst) -> Inst:
@@ -65,7 +70,8 @@ def _replaced(program: Program, taken: Iterable[str], value_of: Callable[[Formul
         for name in old.immediate_names:
             value = old.__dict__[name]
             if type(value) is RuntimeFloat and not chosen.isdisjoint(names(value.formula)):
-                changes[name] = value.current() if value_of is None else value_of(value.formula)
+                number = None if value_of is None else value_of(value.formula)
+                changes[name] = value.current() if number is None else number
         return old.replace(**changes) if changes else old
 
     def body(statements: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.numerics.functions import emit, emit_power
-from nki.numerics.llvm import F32, I64, POINTER, VOID, Builder, Variable, canonical_nan, i64, steps
-from nki.numerics.llvm_jit import engine
+from nki.numerics.llvm import F32, I64, POINTER, VOID, Builder, Variable, canonical_nan, i64, steps, taken
+from nki.numerics.llvm_jit import Passes, engine
 
 Array = NDArray[np.float32]
 _Emit = Callable[[ir.IRBuilder, list[Any]], ir.Value]
@@ -61,8 +61,13 @@ def _compiled(name: str, inputs: int) -> Any:
         return emit_power(builder, *values) if name == "power" else emit(builder, name, *values)
 
     symbol = name if name == "power" else f"activate_{name}"
-    address = engine().compile(loop_module(symbol, inputs, formula, engine().vector_width))[symbol]
+    make = partial(_text, symbol, inputs, formula)
+    address = engine().fixed(f"nki_{symbol}_{inputs}", make, Passes.brief)[symbol]
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64)(address)
+
+
+def _text(name: str, inputs: int, formula: _Emit) -> str:
+    return taken(loop_module(name, inputs, formula, engine().vector_width))
 
 
 def loop_module(name: str, inputs: int, formula: _Emit, width: int) -> ir.Module:

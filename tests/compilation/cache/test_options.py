@@ -53,6 +53,7 @@ AFTER_THE_ENTRY = {"precise_fp": "rewrites what an entry holds"}
 NO_VARIABLES = {
     "simulator": "another executor, which keeps nothing",
     "compiler_flags": "chooses the dialect of a function of Beta 1 as it is decorated; the dialect is in the key",
+    "first_call": "who runs a program first, with the same bits",
     "reorder": "decides stages behind those of native code",
     "check": "the first launch runs the same program twice",
     "check_stages": "checks",

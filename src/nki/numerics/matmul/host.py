@@ -98,7 +98,7 @@ def keeps_contract(unit: MatrixUnit) -> bool:
     """
     if not unit.exists():
         return False
-    with engine().ahead(dict([unit.module, FLOAT32_BY_GROUPS.module])):
+    with engine().ahead([unit.module, FLOAT32_BY_GROUPS.module]):
         return _has_bits(unit)
 
 

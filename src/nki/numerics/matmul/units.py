@@ -19,7 +19,7 @@ from llvmlite import ir
 
 from nki.ir.layout import Layout
 from nki.numerics.llvm import taken
-from nki.numerics.llvm_jit import engine
+from nki.numerics.llvm_jit import Module, Passes, engine
 from nki.numerics.matmul.amx import add_amx_matmul
 from nki.numerics.matmul.bf16_pairs import add_pair_matmul
 from nki.numerics.matmul.contract import BLOCKS, CHAIN, GROUP, PAIR_COLUMNS, PAIR_PANELS, PANEL, PANELS
@@ -48,6 +48,7 @@ class MatrixUnit:
     half: int = VNNI
     nanoseconds: float = 0.01
     """An estimate for a multiplication and an addition, with the conversion of operands; 0.01 is 200 GFLOP/s."""
+    passes: Passes = Passes.full
     is_timed: bool = False
     """Some processors have it, but take longer than with float32: it is timed once in a process."""
 
@@ -65,13 +66,13 @@ class MatrixUnit:
         return engine().fixed(*self.module).get(routine or f"nki_matmul_{self.name}", 0)
 
     @property
-    def module(self) -> tuple[str, Callable[[], str]]:
-        """The name of the module with all its routines, and the function that makes its IR."""
-        return f"nki_matmul_{self.name}", self._made
+    def module(self) -> Module:
+        """The module with all its routines."""
+        return f"nki_matmul_{self.name}", self._made, self.passes
 
     def compiled_ahead(self) -> AbstractContextManager[None]:
         """Inside, the unit's routines are compiled in another thread, so that :meth:`address` waits less."""
-        return engine().ahead(dict([self.module]))
+        return engine().ahead([self.module])
 
     def _made(self) -> str:
         module = ir.Module(f"nki_matmul_{self.name}")
@@ -108,7 +109,15 @@ BF16_PAIRS: Final = MatrixUnit(
     is_timed=True,
 )
 FLOAT32, FLOAT32_BY_GROUPS = (
-    MatrixUnit(name, (12, PANEL, 1), BLOCKS, PANELS, partial(_add_float32, by_groups=by_groups), lambda: True)
+    MatrixUnit(
+        name,
+        (12, PANEL, 1),
+        BLOCKS,
+        PANELS,
+        partial(_add_float32, by_groups=by_groups),
+        lambda: True,
+        passes=Passes.brief,
+    )
     for name, by_groups in (("float32", False), ("float32_by_groups", True))
 )
 UNITS: Final = (AMX, BF16_PAIRS, FLOAT32, FLOAT32_BY_GROUPS)

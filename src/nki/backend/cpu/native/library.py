@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from nki.numerics.llvm_jit import engine
+from nki.numerics.llvm_jit import Passes, engine
 from nki.numerics.llvm_library import binding
 
 _FOLDER: Final = Path(__file__).parent
@@ -51,7 +51,7 @@ def checked_text(file: str) -> str:
 
 @cache
 def _addresses(file: str) -> dict[str, int]:
-    return engine().fixed(f"nki_{file}", partial(checked_text, file), optimised=True)
+    return engine().fixed(f"nki_{file}", partial(checked_text, file), Passes.none)
 
 
 def address(name: str, file: str = "runtime") -> int:

@@ -22,7 +22,7 @@ from nki.backend.cpu.native.frame import (
     lines_bytes,
 )
 from nki.backend.cpu.runtime.entry_times import EntryTimes
-from nki.backend.cpu.runtime.link import LinkedCore, link
+from nki.backend.cpu.runtime.link import LinkedCore, Plan, link, plan
 from nki.backend.cpu.runtime.resources import (
     LARGE,
     RUNTIME,
@@ -31,7 +31,7 @@ from nki.backend.cpu.runtime.resources import (
     torch_threads,
     welcome_huge_pages,
 )
-from nki.backend.cpu.runtime.routines import Progress
+from nki.backend.cpu.runtime.routines import Progress, Turns
 from nki.base import gc_pause
 from nki.base.tensor_text import running_as
 from nki.ir.constant import Constant
@@ -96,6 +96,12 @@ class Executable:
 
     def __init__(self, program: Program, progress: Progress | None = None, runtime: Runtime = RUNTIME) -> None:
         started = time.perf_counter()
+        self._prepare(program, runtime)
+        self._link(progress)
+        self.compile_seconds = time.perf_counter() - started
+
+    def _prepare(self, program: Program, runtime: Runtime = RUNTIME) -> None:
+        """Find out all about ``program`` that a caller needs, and what is to be compiled."""
         self.kernel = program
         self.name = program.name
         self.inputs = program.signature.input_specs()
@@ -105,27 +111,44 @@ class Executable:
         """The inputs that are outputs, changed: position among the inputs by that among the outputs."""
         self.returned = len(program.signature.returned)
         """The number of outputs that the caller of the kernel receives; behind them are inputs that it changes."""
-        with gc_pause.paused():
-            self.linked = link(program, progress)
         self._runtime, self._frames = runtime, runtime.frames
         sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
         self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= LARGE]
         """The positions and sizes of large outputs: their memory is likely to be fresh."""
         self._several = len(program.cores) > 1
-        count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 1 if self._several else 0)
-        self._program, self._slots = program, count
-        self._attach()
+        self._program = program
+        self._plan: Plan | None
+        """None once it is linked."""
+        with gc_pause.paused():
+            self._plan = plan(program)
         self.float_names = [spec.name for spec in program.signature.floats]
-        formulas = self.linked.floats
-        self._formulas = None if formulas == tuple(self.float_names) else formulas
-        """None: the launch passes the floats of the signature as they are."""
+        self.formulas = self._plan.floats
+        """The floats of a launch, each made of floats of the signature."""
+        self._passes_all = self.formulas == tuple(self.float_names)
+        """True if the launch passes the floats of the signature as they are."""
+
+    @property
+    def missing(self) -> int:
+        """The number of routines that are to be compiled."""
+        return 0 if self._plan is None else self._plan.missing
+
+    def _link(self, progress: Progress | None = None, turns: Turns | None = None) -> None:
+        """Compile what is to be compiled, and make the tables; ``turns`` as of
+        :func:`~nki.backend.cpu.runtime.routines.compile_routines`.
+        """
+        assert self._plan is not None, "it is linked once"
+        with gc_pause.paused():
+            self.linked = link(self._program, self._plan, progress, turns)
+        count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 1 if self._several else 0)
+        self._slots = count
+        self._attach()
         self._run = library.entry("run")
-        self.compile_seconds = time.perf_counter() - started
+        self._plan = None
 
     def _attach(self) -> None:
         """Take the tables of ``linked`` for the next launches."""
         cores = zip(self._program.cores, self.linked.cores, strict=True)
-        self._cores = [_Core(core, linked, self._slots, len(self.linked.floats)) for core, linked in cores]
+        self._cores = [_Core(core, linked, self._slots, len(self.formulas)) for core, linked in cores]
         self._core = self._cores[0]
         self._shared = self._core.linked.shared_nanoseconds
 
@@ -137,10 +160,10 @@ class Executable:
 
     def floats_of(self, values: Sequence[float]) -> Sequence[float]:
         """The floats of a launch with these ``values`` of the signature's floats. Raises what Python's floats raise."""
-        if self._formulas is None:
+        if self._passes_all:
             return values
         named = dict(zip(self.float_names, values, strict=True))
-        return [evaluate(formula, named) for formula in self._formulas]
+        return [evaluate(formula, named) for formula in self.formulas]
 
     def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of the size of its spec.

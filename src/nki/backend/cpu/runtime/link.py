@@ -20,7 +20,16 @@ from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines
 from nki.backend.cpu.runtime.native_collectives import CollectiveCall, collective_routine
 from nki.backend.cpu.runtime.native_gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.regions import Region, rounds_of
-from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines, is_indirect
+from nki.backend.cpu.runtime.routines import (
+    Key,
+    Progress,
+    Routine,
+    RoutineNumbers,
+    Turns,
+    compile_routines,
+    found_routines,
+    is_indirect,
+)
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
@@ -77,33 +86,68 @@ class LinkedProgram:
     """The floats of a launch, which every frame has behind all other slots."""
 
 
-def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
-    """Link ``program``, and compile the routines that no kernel of this process has needed before."""
+_Steps = tuple[GatherComputeScatter, list[int]]
+"""An instruction on indirect views, and the number of the routine of each of its parts."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """The routines that the tables of a program call.
+
+    ``numbers``: for each core, by dense number of an instruction, the number of its routine, or its steps.
+    """
+
+    numbers: list[list[int | _Steps | None]]
+    instructions: dict[Key, Inst]
+    """The first instruction of each routine, in the order of the numbers."""
+    found: dict[Key, Routine]
+    """The routines that need no compilation."""
+    floats: tuple[Formula, ...]
+    """The floats of a launch, in the order of their first use."""
+
+    @property
+    def missing(self) -> int:
+        """The number of routines that are to be compiled."""
+        return len(self.instructions) - len(self.found)
+
+
+def plan(program: Program) -> Plan:
+    """The routines that ``program`` needs; those in memory and in the user's cache are loaded, none is compiled."""
+    needed = RoutineNumbers()
+    numbers = [[_plan(inst, needed) for inst in core.numbered] for core in program.cores]
+    floats: dict[str, Formula] = {}
+    for inst in program.instructions() if program.signature.floats else ():
+        for number in inst.immediates():
+            if type(number) is RuntimeFloat:
+                floats.setdefault(show(number.formula), number.formula)
+    return Plan(numbers, needed.instructions, found_routines(needed.instructions), tuple(floats.values()))
+
+
+def link(
+    program: Program, planned: Plan, progress: Progress | None = None, turns: Turns | None = None
+) -> LinkedProgram:
+    """Link ``program`` as ``planned``, and compile its routines; ``turns`` as of
+    :func:`~nki.backend.cpu.runtime.routines.compile_routines`.
+    """
     several = len(program.cores) > 1
     shared = program.shared() if several else []
-    needed = RoutineNumbers()
-    plans = [[_plan(inst, needed) for inst in core.numbered] for core in program.cores]
-    compiled = compile_routines(needed.instructions, progress)
+    compiled = compile_routines(planned.instructions, planned.found, progress, turns)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
     whole = sorted(common.intersection(*fills), key=lambda tensor: tensor.name)
     cores: list[LinkedCore] = []
-    floats: dict[str, Formula] = {}
-    for core, core_fills, plan in zip(program.cores, fills, plans, strict=True):
+    floats = {show(formula): formula for formula in planned.floats}
+    for core, core_fills, numbers in zip(program.cores, fills, planned.numbers, strict=True):
         storage = Storage(core, program.signature, shared, core_fills)
         fixed = never_written(core, program.signature)
-        table = _TableBuilder(len(cores), len(program.cores), storage, compiled, plan, floats, fixed)
+        table = _TableBuilder(len(cores), len(program.cores), storage, compiled, numbers, floats, fixed)
         cores.append(table.build(core, program.outputs, [] if cores else whole, core_fills - common))
     offsets: list[int] = []
     size = lines_bytes(len(cores)) if several else 0
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
-    return LinkedProgram(cores, offsets, size, compiled, tuple(floats.values()))
-
-
-_Steps = tuple[GatherComputeScatter, list[int]]
-"""An instruction on indirect views, and the number of the routine of each of its parts."""
+    return LinkedProgram(cores, offsets, size, compiled, planned.floats)
 
 
 def _plan(inst: Inst, needed: RoutineNumbers) -> int | _Steps | None:
@@ -134,7 +178,7 @@ class _TableBuilder:
         self.never_written = never_written
         self.region = Region(storage, never_written)
         self.floats = floats
-        """The floats of a launch by their text, in the order of their slots; it grows."""
+        """The floats of a launch by their text, in the order of their slots."""
         self.routines = routines
         self.plan = plan
         """By dense number of an instruction, the number of its routine, or its steps."""
@@ -292,7 +336,6 @@ class _TableBuilder:
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate, behind the one for the lines of several cores."""
         text = show(number.formula)
-        self.floats.setdefault(text, number.formula)
         return self.storage.free_slot + (self.cores > 1) + list(self.floats).index(text)
 
     def add_steps(self, steps: GatherComputeScatter, numbers: Sequence[int]) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
@@ -47,12 +48,16 @@ from nki.numerics.matmul.units import float32_unit
 
 Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
+Turns = Callable[[], None]
+"""Called between modules by a compilation that nothing waits for."""
 Key = tuple[Any, ...]
 
 _BODIES_PER_MODULE = 4
 """Larger LLVM modules compile faster, by a tenth with 24; smaller ones keep all threads busy and show progress."""
 _ROUTINES_PER_MODULE = 64
 """Routines that share bodies."""
+_MODULES_PER_TURN = 2
+"""Modules that a compilation in turns has at once: 0.1 to 0.3 s, for which other threads wait for LLVM."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -121,39 +126,62 @@ def _sharing(inst: Inst) -> tuple[int, ...]:
     return tuple(sharing)
 
 
-def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
-    """The routine of each key; those that are neither in memory nor in the user's cache are compiled.
-
-    The caller holds them as long as their addresses are in use.
-    """
+def found_routines(instructions: dict[Key, Inst]) -> dict[Key, Routine]:
+    """The routines among these that are in memory or in the user's cache, which are loaded now."""
     with _lock:
-        compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
+        found = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
+    _add(stored_routines([key for key in instructions if key not in found]), found)
+    return found
+
+
+def compile_routines(
+    instructions: dict[Key, Inst], found: dict[Key, Routine], progress: Progress | None, turns: Turns | None = None
+) -> list[Routine]:
+    """The routine of each key, in order; those that :func:`found_routines` has not ``found`` are compiled.
+
+    The caller holds them as long as their addresses are in use. With ``turns`` the modules are compiled a few at a
+    time, and ``turns`` is called before each time: other threads come to LLVM meanwhile, and what ``turns`` raises ends
+    the compilation. What was compiled by then is kept.
+    """
+    compiled = dict(found)
     missing = {key: inst for key, inst in instructions.items() if key not in compiled}
     if progress is not None and missing:
         progress(0, len(missing))
-    stored = stored_routines(missing)
-    _add(stored, compiled)
-    batches: list[_Batch] = []
+    batches = _batches(_in_order(list(missing.items())))
+    if turns is None:
+        with _product_ahead(list(missing.values())):
+            _compile(batches, compiled, progress, len(missing))
+    else:
+        turns()
+        while group := list(islice(batches, _MODULES_PER_TURN)):
+            _compile(iter(group), compiled, progress, len(missing))
+            turns()
+    return [compiled[key] for key in instructions]
+
+
+def _compile(batches: Iterator[_Batch], compiled: dict[Key, Routine], progress: Progress | None, count: int) -> None:
+    """Compile ``batches`` while they are made, add their routines to ``compiled``, and keep them for other processes.
+
+    ``progress`` is told how many of ``count`` there are.
+    """
+    begun: list[_Batch] = []
 
     def modules() -> Iterator[str]:
-        for batch in _batches(_in_order([item for item in missing.items() if item[0] not in stored])):
-            batches.append(batch)
+        for batch in batches:
+            begun.append(batch)
             yield batch.text()
-            if len(batches) == 1:
+            if len(begun) == 1:
                 library.entry("run")  # which every launch needs: compiled while other threads compile routines
 
     def note(done: int) -> None:
         if progress is not None:
-            progress(len(stored) + sum(len(batch.emitted) for batch in batches[:done]), len(missing))
+            progress(sum(len(batch.emitted) for batch in begun[:done]), count)
 
-    with _product_ahead([inst for key, inst in missing.items() if key not in stored]):
-        codes = engine().load_all(modules(), note)
-    for batch, code in zip(batches, codes, strict=True):
+    for batch, code in zip(begun, engine().load_all(modules(), note), strict=True):
         made = {key: Routine(code.addresses[name], code, *facts) for key, (name, facts) in batch.emitted.items()}
         _add(made, compiled)
         for key, (name, facts) in batch.emitted.items():
             _store(key, name, facts, code)
-    return [compiled[key] for key in instructions]
 
 
 def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
