@@ -272,6 +272,10 @@ def _add_prove(commands: Any) -> None:
     proving.add_argument(
         "--seconds", type=float, default=20.0, metavar="S", help="limit on the search of an input (default 20)"
     )
+    proving.add_argument(
+        "--limit", type=float, default=float("inf"), metavar="S", help="limit on the proof itself (default: none)"
+    )
+    proving.add_argument("--grid", type=_grid, metavar="NxM", help="launch the Beta 1 kernel, or both, as kernel[N, M]")
     proving.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
@@ -407,6 +411,13 @@ def _add_migrate(commands: Any) -> None:
     )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    migrating.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="limit on the proofs of a file, all together (default 60); 0: compare runs only",
+    )
     migrating.add_argument(
         "--json", action="store_true", help="print one JSON object with the new sources, differences and outcomes"
     )
