@@ -60,8 +60,9 @@ _INFO = (
     "Of an HLO module (text or .hlo.pb), list the calls of kernels, with op_type and op_name."
 )
 _MIGRATE = (
-    "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, and run both versions on "
-    "the same data. What no rule carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
+    "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, run both versions on the "
+    "same data, and prove that they are the same function. What no rule "
+    "carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
 )
 _SWEEP = (
     "Check, compile, run and time a kernel at every point of a space: shapes, dtypes, constants, targets, releases, "
@@ -275,7 +276,6 @@ def _add_prove(commands: Any) -> None:
     proving.add_argument(
         "--limit", type=float, default=float("inf"), metavar="S", help="limit on the proof itself (default: none)"
     )
-    proving.add_argument("--grid", type=_grid, metavar="NxM", help="launch the Beta 1 kernel, or both, as kernel[N, M]")
     proving.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 

@@ -76,7 +76,8 @@ def _with_grids(*launches: Launch) -> Iterator[Launch]:
     grids = [launch_of(each.grid, each.chosen_target())[1].axes[:-1] for each in kernels]  # behind them stands a 1
     grid = next(filter(None, grids), ())
     for each in launches:
-        names = each.kernel.names if type(each.kernel) is Kernel else ()  # subclasses are of Beta 1
+        kernel = each.kernel
+        names = kernel.names if isinstance(kernel, Kernel) and type(kernel) is Kernel else ()  # others are of Beta 1
         takes = bool(grid) and "grid" in names[len(each.args) :] and "grid" not in each.kwargs
         yield each._replace(kwargs={**each.kwargs, "grid": grid}) if takes else each
 
@@ -97,15 +98,15 @@ def _with_changes(old: Program, new: Program) -> tuple[Program, Program]:
     """Both programs with the same inputs among their outputs: those that one of them changes."""
     if len(old.inputs) != len(new.inputs):
         return old, new  # no proof compares them
-    returned = [list(each.signature.returned) for each in (old, new)]
+    returned = [each.signature.returned for each in (old, new)]
     if not all(returned):
-        returned = [[], []]
+        returned = [(), ()]
     changed = sorted({at for each in (old, new) for at in each.signature.changed_inputs().values()})
     made: list[Program] = []
     for program, results in zip((old, new), returned, strict=True):
         inputs = [program.inputs[at] for at in changed]
         forms = program.signature.forms[: len(results)]
-        signature = replace(program.signature, outputs=tuple(results), forms=forms, hidden=0)
+        signature = replace(program.signature, outputs=results, forms=forms, hidden=0)
         made.append(replace(program, signature=signature.with_hidden(inputs)))
     return made[0], made[1]
 
