@@ -229,7 +229,7 @@ def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
 
 
 def _complaint(one: Outcome) -> str:
-    """What differs, in one line."""
+    """The difference, in one line."""
     if not one.same or one.proof is None:
         return one.text
     return reported(one.proof, 0)[0]

@@ -57,7 +57,7 @@ class Arithmetic:
     thresholds: set[float] = dataclasses.field(default_factory=set[float])
     """Known numbers with which others are compared."""
     side: int = 0
-    """Which program of a proof is computed: what each reads from memory that nothing has written is its own."""
+    """The program of the proof that is computed, 0 or 1: each reads numbers of its own where nothing has written."""
     reads_undefined: bool = False
     """A NaN is memory that nothing has written, an unknown number; else a proof cannot follow it."""
 

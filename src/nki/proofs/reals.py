@@ -34,7 +34,7 @@ class Reals(Arithmetic):
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
     deadline: float = inf
-    """When the computation is given up, in seconds of :func:`time.monotonic`."""
+    """The time at which the computation is given up, in seconds of :func:`time.monotonic`."""
 
     def unknown_function(self, name: str, *arguments: Symbols, salt: Words | None = None) -> Symbols:
         """An unknown function of the ``arguments``, element by element; ``salt``: words of further arguments."""
