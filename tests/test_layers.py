@@ -52,7 +52,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "framework": ("harness",),
     "runtime": ("harness",),
     "simulator": ("harness",),
-    "migrate": ("jit",),
+    "migrate": ("proofs",),
     "describe": ("jit",),
     "workload": ("jit",),
     "sweeps": ("workload", "profiling"),

@@ -39,8 +39,13 @@ Comments, layout and names stay. Shapes, dtypes and memories of results come fro
 arguments of `--arg` or those with which the file's own host code and tests launch it (which then runs, in a temporary
 folder). Afterwards both versions run on the same data, and the command says `same bits`, the largest difference, or
 what it could not carry over: that stays, below a comment `# TODO(nki-migrate): …`, and the exit code is 1. Results
-that differ by more than rounding get such a comment, too. The exit code is also 1 if no kernel of a Beta 1 file could
-be compared, or one of its kernels was not. Lines that the arguments did not reach are named: nothing proves their
+that differ by more than rounding get such a comment, too. Then it [proves](proofs.md) that both are one function over
+the real numbers for all inputs of these shapes, and says for each run `proved equal`, with the probability of an error
+and what is assumed; `proved different`, with an input that shows it and the lines on both sides; or `not proved`, with
+the reason. What is proved different ends the command with 1 like results that differ, with `>=` in place of `>` even
+where random numbers give the same bits. What is not proved was compared only. The proofs of a file take at most
+`--seconds 60`; with 0 there are none. The exit code is also 1 if no kernel of a Beta 1 file could
+be compared, or one of its kernels was not. Lines that the arguments did not reach are named: no run shows their
 new form. Without a name, `--arg` is for the kernels of the file that take such arguments. A file with a block
 `if __name__ == "__main__":` also runs as a program before and after, and an error that is new ends the command with 1.
 Output of these runs goes to stderr. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.

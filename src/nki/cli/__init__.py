@@ -60,8 +60,9 @@ _INFO = (
     "Of an HLO module (text or .hlo.pb), list the calls of kernels, with op_type and op_name."
 )
 _MIGRATE = (
-    "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, and run both versions on "
-    "the same data. What no rule carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
+    "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, run both versions on the "
+    "same data, and prove that they are the same function. What no rule "
+    "carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
 )
 _SWEEP = (
     "Check, compile, run and time a kernel at every point of a space: shapes, dtypes, constants, targets, releases, "
@@ -273,6 +274,9 @@ def _add_prove(commands: Any) -> None:
     proving.add_argument(
         "--seconds", type=float, default=20.0, metavar="S", help="limit on the search of an input (default 20)"
     )
+    proving.add_argument(
+        "--limit", type=float, default=float("inf"), metavar="S", help="limit on the proof itself (default: none)"
+    )
     proving.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
@@ -408,6 +412,13 @@ def _add_migrate(commands: Any) -> None:
     )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    migrating.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="limit on the proofs of a file, all together (default 60); 0: compare runs only",
+    )
     migrating.add_argument(
         "--json", action="store_true", help="print one JSON object with the new sources, differences and outcomes"
     )

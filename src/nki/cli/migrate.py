@@ -1,4 +1,4 @@
-"""``nki migrate``: files of older NKI rewritten for the present one, and both versions run on the same data."""
+"""``nki migrate``: files of older NKI rewritten for the present one, and both versions compared and proved equal."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from nki.base.warning import stamped
 from nki.base.wording import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.host_statements import examples
-from nki.cli.output.documents import Migrate, MigratedFile
+from nki.cli.output.documents import Compared, Migrate, MigratedFile
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
+from nki.proofs.record import record
+from nki.proofs.verdict import reported
 from nki.workload import arguments as argument
 from nki.workload.arguments import TensorArgument
 from nki.workload.load_kernel import code_of, imported, split
 
 if TYPE_CHECKING:
     from nki.migrate.migration import Migration
-    from nki.migrate.runs.run_comparison import Call
+    from nki.migrate.runs.run_comparison import Call, Outcome
 
 _PLAIN = (bool, int, float, str)
 EXAMPLES = 12
@@ -48,6 +50,10 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError("--arg is about one kernel", "pass one FILE.py:NAME")
     if options.diff and options.write:
         raise UsageError("--diff and --write exclude each other", "leave one out")
+    if not 0 <= options.seconds < float("inf"):
+        raise UsageError(
+            f"--seconds {options.seconds:g}: no such limit", "pass a number such as 60, or 0 for no proofs"
+        )
     done = True
     shown: list[MigratedFile] = []
     for text in options.files:
@@ -77,7 +83,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
     try:
         ast.parse(source)
         calls = _calls(path, source, name, options)
-        return migration.migrated(path.resolve(), source, calls, name, to=options.to)
+        return migration.migrated(path.resolve(), source, calls, name, to=options.to, seconds=options.seconds)
     except SyntaxError as error:
         raise UsageError(f"{path} is not Python: {error.msg}") from None
 
@@ -221,11 +227,16 @@ def _described(migration: Migration, options: argparse.Namespace) -> MigratedFil
         "source": migration.new,
         "diff": _difference(migration),
         "written": bool(options.write) and changed,
-        "comparisons": [{"kernel": one.kernel, "text": one.text, "same": one.same} for one in migration.outcomes],
+        "comparisons": [_compared(one) for one in migration.outcomes],
         "to_do": list(dict.fromkeys(migration.left)),
         "notes": list(dict.fromkeys(migration.notes)),
         "not_compared": migration.uncompared,
     }
+
+
+def _compared(outcome: Outcome) -> Compared:
+    proof = None if outcome.proof is None else record(outcome.proof)
+    return {"kernel": outcome.kernel, "text": outcome.text, "same": outcome.same, "proof": proof}
 
 
 def _show(migration: Migration, options: argparse.Namespace) -> None:
@@ -243,7 +254,12 @@ def _show(migration: Migration, options: argparse.Namespace) -> None:
 def _report(migration: Migration, shown: str) -> Sequence[str]:
     if migration.new == migration.old:
         return [f"{shown}: nothing to change"]
-    lines = [f"{shown}: {one.kernel}: {one.text}" for one in migration.outcomes]
+    lines: list[str] = []
+    for one in migration.outcomes:
+        lines.append(f"{shown}: {one.kernel}: {one.text}")
+        if one.proof is not None:
+            runs = sum(each.kernel == one.kernel for each in migration.outcomes)
+            lines += [f"{shown}: {one.kernel}: {line}" for line in reported(one.proof, runs)]
     lines += [f"{shown}: to do: {text}" for text in dict.fromkeys(migration.left)]
     lines += [f"{shown}: note: {text}" for text in dict.fromkeys(migration.notes)]
     if not migration.outcomes and not any("was not compared" in text for text in migration.notes):

@@ -12,13 +12,14 @@ from nki.cli.output.documents import Prove
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
+from nki.jit import Kernel
 from nki.profiling.shapes import ShapeDtype
 from nki.proofs.prove import prove
 from nki.proofs.record import record
 from nki.workload import arguments as argument
 from nki.workload.arguments import TensorArgument
 from nki.workload.job import target_of
-from nki.workload.load_kernel import opened_step
+from nki.workload.load_kernel import opened_step, with_kernels
 
 EXIT_CODES = {"equal": 0, "different": 1, "undecided": 3}
 
@@ -29,6 +30,10 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError(
             f"--seconds {options.seconds:g}: a search takes some time", "pass a number above 0, such as 20"
         )
+    if not options.limit > 0:
+        raise UsageError(
+            f"--limit {options.limit:g}: a proof takes some time", "pass a number above 0, or leave it out"
+        )
     args, kwargs = _arguments(options.arg)
     # What a kernel prints while it is specialised must not end up inside the JSON.
     with (
@@ -37,7 +42,11 @@ def command(options: argparse.Namespace) -> int:
         opened_step(options.old) as old,
         opened_step(options.new) as new,
     ):
-        proof = prove(old, new, target=target_of(options.target), seed=options.seed, seconds=options.seconds)
+        if options.grid is not None:
+            old, new = _on_grid(old, new, options.grid)
+        proof = prove(
+            old, new, target=target_of(options.target), seed=options.seed, seconds=options.seconds, limit=options.limit
+        )
         found = proof(*args, **kwargs)
     if options.json:
         document: Prove = {**stamp(), **record(found), "warnings": warnings(warned)}
@@ -45,6 +54,16 @@ def command(options: argparse.Namespace) -> int:
     else:
         print(found)
     return EXIT_CODES[found.verdict]
+
+
+def _on_grid(old: Any, new: Any, grid: tuple[int, ...]) -> tuple[Any, Any]:
+    """Both sides, the kernels of Beta 1 among them launched on ``grid``; there has to be one."""
+    sides = [with_kernels(each) for each in (old, new)]
+    older = [isinstance(each, Kernel) and type(each) is not Kernel for each in sides]
+    if not any(older):
+        raise UsageError("--grid: neither is a kernel of Beta 1", "leave out --grid")
+    one, other = (each[grid] if is_older else each for each, is_older in zip(sides, older, strict=True))
+    return one, other
 
 
 def _arguments(texts: list[str]) -> tuple[list[Any], dict[str, Any]]:

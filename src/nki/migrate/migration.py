@@ -1,12 +1,14 @@
-"""The migration of one file: rewrite it, then run both versions."""
+"""The migration of one file: rewrite it, run both versions, and prove that they are one function."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from nki.base.errors import NkiError
 from nki.language.beta1_rewriting.facts import Facts
@@ -16,9 +18,14 @@ from nki.language.beta1_rewriting.source import Source
 from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.release_forms import renewed
+from nki.migrate.runs.kernel_proof import proved
 from nki.migrate.runs.programs import PROGRAM, broken
 from nki.migrate.runs.recording import instrumented, lines_not_run, recording
-from nki.migrate.runs.run_comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.runs.run_comparison import Call, Outcome, compared, launch_of, launched, loaded
+from nki.proofs.verdict import reported
+
+SECONDS: Final = 60.0
+"""The time for the proofs of one file, unless the command says otherwise."""
 
 
 @dataclass(slots=True)
@@ -39,11 +46,11 @@ class Migration:
 
     @property
     def done(self) -> bool:
-        """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls.
+        """True if nothing is left to do, and no run or proof found a difference; of one kernel and what it calls.
 
-        A file of Beta 1 is not done if no kernel of it was compared: nothing proves its new form.
+        A file of Beta 1 is not done if no kernel of it was compared: nothing vouches for its new form.
         """
-        if not all(one.same for one in self.outcomes) or (self.beta1 and (not self.outcomes or self.uncompared)):
+        if not all(one.passes for one in self.outcomes) or (self.beta1 and (not self.outcomes or self.uncompared)):
             return False
         return not any(MARK in text for text in _reached(self.new, self.only))
 
@@ -92,11 +99,18 @@ def is_beta1(source: str) -> bool:
 
 
 def migrated(
-    path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = RELEASES[-1].version
+    path: Path,
+    source: str,
+    calls: Sequence[Call],
+    only: str = "",
+    *,
+    to: str = RELEASES[-1].version,
+    seconds: float = SECONDS,
 ) -> Migration:
     """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run.
 
     Kernels of Beta 1 become kernels of the last release with a parser, and from there on kernels of ``to``.
+    ``seconds``: for the proofs of all calls together; a proof that needs more than its share is undecided. 0: none.
     """
     result = Migration(path, source, only=only)
     old = Source(source)
@@ -116,12 +130,12 @@ def migrated(
         result.notes += report.notes
         result.kernels = report.kernels
         if result.new != source:
-            _compare(result, path, Path(folder), calls)
+            _compare(result, path, Path(folder), calls, seconds)
             error = "" if only else broken(path, source, result.new)
     if error:
-        same = [Outcome(one.kernel, "its numbers are equal", True) if one.same else one for one in result.outcomes]
+        same = [replace(one, text="its numbers are equal") if one.same else one for one in result.outcomes]
         result.outcomes = [*same, Outcome(PROGRAM, f"the new file fails as a program: {error}", False)]
-    differing = [one for one in result.outcomes if not one.same]
+    differing = [one for one in result.outcomes if not one.passes]
     if differing:
         result.new = _with_marks(result.new, differing)
     return result
@@ -155,24 +169,32 @@ def _brief(error: BaseException) -> str:
     return text.split("\n", 1)[0]
 
 
-def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call]) -> None:
-    """Run each call in both versions."""
-    for call in calls:
-        try:
-            with loaded(folder / f"{path.stem}_before.py", result.old, path.parent) as module:
-                old = launched(module, call, new=False)
-        except Exception as error:
-            result.notes.append(f"`{call.kernel}` was not compared: it does not run as it is: {_brief(error)}")
-            continue
-        try:
-            with loaded(folder / f"{path.stem}_after.py", result.new, path.parent, beta1=False) as module:
-                new = launched(module, call, new=True)
-        except Exception as error:
-            older = _older_neighbours(result.new, path) if result.beta1 else ""
-            text = f"the new version does not run: {_brief(error)}{older}"
-            result.outcomes.append(Outcome(call.kernel, text, False))
-            continue
-        result.outcomes.append(compared(call, old, new))
+def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call], seconds: float) -> None:
+    """Run each call in both versions, and prove that these are one function."""
+    for left, call in zip(range(len(calls), 0, -1), calls, strict=True):
+        with contextlib.ExitStack() as files:
+            try:
+                before = files.enter_context(loaded(folder / f"{path.stem}_before.py", result.old, path.parent))
+                old = launched(before, call, new=False)
+            except Exception as error:
+                result.notes.append(f"`{call.kernel}` was not compared: it does not run as it is: {_brief(error)}")
+                continue
+            try:
+                after = files.enter_context(
+                    loaded(folder / f"{path.stem}_after.py", result.new, path.parent, beta1=False)
+                )
+                new = launched(after, call, new=True)
+            except Exception as error:
+                older = _older_neighbours(result.new, path) if result.beta1 else ""
+                text = f"the new version does not run: {_brief(error)}{older}"
+                result.outcomes.append(Outcome(call.kernel, text, False))
+                continue
+            outcome = compared(call, old, new)
+            if seconds:
+                sides = launch_of(before, call, new=False), launch_of(after, call, new=True)
+                proof = proved(*sides, seconds / left)
+                outcome, seconds = replace(outcome, proof=proof), max(0.0, seconds - proof.seconds)
+            result.outcomes.append(outcome)
 
 
 def _older_neighbours(source: str, path: Path) -> str:
@@ -202,8 +224,15 @@ def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
         while place > 0 and lines[place - 1].lstrip().startswith("@"):
             place -= 1
         indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
-        lines.insert(place, f"{indent}{MARK} {one.text}")
+        lines.insert(place, f"{indent}{MARK} {_complaint(one)}")
     return "\n".join(lines)
 
 
-__all__ = ["Migration", "is_beta1", "migrated"]
+def _complaint(one: Outcome) -> str:
+    """The difference, in one line."""
+    if not one.same or one.proof is None:
+        return one.text
+    return reported(one.proof, 0)[0]
+
+
+__all__ = ["SECONDS", "Migration", "is_beta1", "migrated"]

@@ -8,6 +8,7 @@ an unknown function: a keyed hash of its arguments (:mod:`nki.proofs.reals`).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,6 +31,7 @@ _NO_SQUARES: Final = "for the bound, products of the numbers under different roo
 _MANY: Final = 512
 """In so many exponents some are no units by chance: one of 6,000 is none."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
+_UNDEFINED_SALT: Final = 0x2545F4914F6CDD1D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
 
 
@@ -54,6 +56,10 @@ class Arithmetic:
     """Unknown numbers that there are, at most."""
     thresholds: set[float] = dataclasses.field(default_factory=set[float])
     """Known numbers with which others are compared."""
+    side: int = 0
+    """The program of the proof that is computed, 0 or 1: each reads numbers of its own where nothing has written."""
+    reads_undefined: bool = False
+    """A NaN is memory that nothing has written, an unknown number; else a proof cannot follow it."""
 
     def __post_init__(self) -> None:
         self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
@@ -73,8 +79,10 @@ class Arithmetic:
             whole = numbers.astype(np.int64)
             return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE)
         values = numbers.astype(np.float32)
-        if np.isnan(values).any():
-            raise UndecidedError("a NaN, or memory that nothing has written, is read")
+        if (missing := np.isnan(values)).any():
+            if not self.reads_undefined:
+                raise UndecidedError("a NaN, or memory that nothing has written, is read")
+            return self.choose(missing, self._undefined(values.shape), self.constant(np.where(missing, 0, values)))
         infinities = np.zeros(values.shape, np.int8)
         infinities[values <= LEAST_FILL] = FILL
         infinities[np.isneginf(values)] = MINUS
@@ -92,6 +100,15 @@ class Arithmetic:
         return Symbols(
             residues, exponents, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE
         )
+
+    def _undefined(self, shape: tuple[int, ...]) -> Symbols:
+        """Numbers that equal no others, for memory that nothing has written: a result that depends on one differs."""
+        name, count = "memory that nothing has written", math.prod(shape)
+        first = self.unknown.get(name, 0)
+        self.unknown[name] = first + count
+        self.created += count
+        words = np.arange(first, first + count, dtype=np.uint64).reshape(shape) + np.uint64(self.side << 48)
+        return replace(self.of_words(mixed(words, self.key ^ _UNDEFINED_SALT)), size=Size(1, 0, 1))
 
     def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
         residues, exponents = (np.mod(numbers, modulus) for modulus in (self.field.p, self.field.n))

@@ -6,6 +6,7 @@ with one operand that depends on the inputs works on :class:`Symbols`: over the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -60,10 +61,11 @@ class Prover(Reference):
 
     def execute(self, inst: Inst) -> None:
         try:
+            if time.monotonic() > self.reals.deadline:
+                raise UndecidedError("the proof had not ended when its time was over")
             super().execute(inst)
         except UndecidedError as error:
-            if not hasattr(error, "inst"):
-                error.inst = inst  # type: ignore[attr-defined]  # the innermost one says where
+            error.where = error.where or inst.where  # of the innermost one
             raise
 
     def _execute_alone(self, inst: Inst) -> None:
@@ -469,6 +471,7 @@ _MOST_THRESHOLDS: Final = 8
 
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
     """The outputs of ``program``: of each input the symbols in its shape, or an array if it is known."""
+    reals.reads_undefined = program.propagates_undefined
     memory = SymbolMemory()
     memory.begin(program, inputs)
     if len(program.cores) > 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +17,12 @@ from nki.jit import Kernel
 from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
 from nki.proofs.reals import Reals
-from nki.proofs.subjects import Array, Subject, around, drawn, of_function, of_kernel, ranges
+from nki.proofs.subjects import Array, Launch, Subject, around, drawn, of_function, of_kernel, of_kernels, ranges
 from nki.proofs.symbols import FILL, Symbols, UndecidedError
-from nki.proofs.traced import is_tensor
 from nki.proofs.verdict import Place, Verdict, Word
 from nki.proofs.witness import Witness
 from nki.target.model import Target
+from nki.workload.load_kernel import with_kernels
 
 GOAL: Final = 1e-9
 """Rounds are added until the probability of a wrong "equal" is at most this."""
@@ -41,32 +42,44 @@ def prove(
     seed: int | None = None,
     goal: float = GOAL,
     seconds: float = 20.0,
+    limit: float = math.inf,
 ) -> Callable[..., Verdict]:
     """``nki.prove(old, new)(*specs)``: says if both are the same function over the real numbers, for all inputs.
 
-    ``old`` and ``new``: kernels; one may be a function of NumPy, PyTorch or JAX. ``specs``: the arguments; tensors
-    count by shape and dtype only. ``seed``: of the random numbers, None for fresh ones. ``goal``: the probability of a
-    wrong "equal" at which the proof stops. ``seconds``: for the search of an input that shows a difference.
+    ``old`` and ``new``: kernels, also of Beta 1; one may be a function of NumPy, PyTorch or JAX. ``specs``: the
+    arguments; tensors count by shape and dtype only. ``seed``: of the random numbers, None for fresh ones. ``goal``:
+    the probability of a wrong "equal" at which the proof stops. ``seconds``: for the search of an input that shows a
+    difference. ``limit``: for the rounds of the proof, in seconds; the verdict is "undecided" behind it, with the line.
 
     Raises :class:`DifferentSignaturesError` for other inputs or outputs, and what compilation raises.
     """
 
     def proved(*args: Any, **kwargs: Any) -> Verdict:
         try:
-            started = time.perf_counter()
-            tensors = [each for each in (*args, *kwargs.values()) if is_tensor(each)]
-            subjects = _subjects(old, new, args, kwargs, target)
-            _check(
-                "input", [each.shape for each in subjects[0].inputs], [e.shape for e in subjects[1].inputs], subjects
-            )
-            if subjects[0].outputs is not None and subjects[1].outputs is not None:
-                _check("output", subjects[0].outputs, subjects[1].outputs, subjects)
-            return _Proof(subjects, tensors, np.random.SeedSequence(seed), goal, started, seconds).verdict()
+            one, other = _subjects(with_kernels(old), with_kernels(new), args, kwargs, target)
+            return proved_subjects(one, other, seed=seed, goal=goal, seconds=seconds, limit=limit)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     return proved
+
+
+def proved_subjects(
+    old: Subject,
+    new: Subject,
+    *,
+    seed: int | None = None,
+    goal: float = GOAL,
+    seconds: float = 20.0,
+    limit: float = math.inf,
+) -> Verdict:
+    """The verdict about two subjects; see :func:`prove`. Raises :class:`DifferentSignaturesError`."""
+    subjects = old, new
+    _check("input", [each.shape for each in old.inputs], [each.shape for each in new.inputs], subjects)
+    if old.outputs is not None and new.outputs is not None:
+        _check("output", old.outputs, new.outputs, subjects)
+    return _Proof(subjects, np.random.SeedSequence(seed), goal, seconds, limit).verdict()
 
 
 def _subjects(
@@ -78,11 +91,11 @@ def _subjects(
 ) -> tuple[Subject, Subject]:
     functions = [not isinstance(each, Kernel) for each in (old, new)]
     if not any(functions):
-        return of_kernel(old, args, kwargs, target), of_kernel(new, args, kwargs, target)
+        return of_kernels(Launch(old, args, kwargs), Launch(new, args, kwargs), target)
     if functions[1]:
-        kernel = of_kernel(old, args, kwargs, target)
+        kernel = of_kernel(Launch(old, args, kwargs), target)
         return kernel, of_function(new, (*args, *kwargs.values()), kernel.inputs)
-    kernel = of_kernel(new, args, kwargs, target)
+    kernel = of_kernel(Launch(new, args, kwargs), target)
     return of_function(old, (*args, *kwargs.values()), kernel.inputs), kernel
 
 
@@ -106,14 +119,14 @@ class _Proof:
     def __init__(
         self,
         subjects: tuple[Subject, Subject],
-        tensors: Sequence[Any],
         entropy: np.random.SeedSequence,
         goal: float,
-        started: float,
         seconds: float,
+        limit: float,
     ) -> None:
-        self.subjects, self.goal, self.started, self.seconds = subjects, goal, started, seconds
-        self.ranges = ranges(subjects[0].inputs, tensors)
+        self.subjects, self.goal, self.seconds, self.limit = subjects, goal, seconds, limit
+        self.started = time.monotonic()
+        self.ranges = ranges(subjects[0].inputs, subjects[0].given)
         self.keys = iter([int(word) for word in entropy.generate_state(4 * MOST_ROUNDS * _REDRAWN, np.uint64)])
         self.bound, self.rounds = 1.0, 0
         self.ties = True
@@ -173,8 +186,8 @@ class _Proof:
         field = FIELDS[self.rounds % len(FIELDS)]
         results: list[list[Symbols]] = []
         bound = 0.0
-        for subject in self.subjects:
-            reals = Reals(field, key, ties=self.ties)
+        for side, subject in enumerate(self.subjects):
+            reals = Reals(field, key, ties=self.ties, side=side, deadline=self.started + self.limit)
             inputs = [self._input(reals, number, spec) for number, spec in enumerate(subject.inputs)]
             results.append(subject.evaluate(inputs, reals))
             self.assumptions |= reals.assumptions
@@ -252,7 +265,7 @@ class _Proof:
             place=place,
             assumptions=(*sorted(self.assumptions), *self._of_ranges()),
             constants=tuple(self.constants[value] for value in sorted(self.constants)),
-            seconds=time.perf_counter() - self.started,
+            seconds=time.monotonic() - self.started,
         )
 
     def _of_ranges(self) -> list[str]:
@@ -296,4 +309,4 @@ def _error(value: Symbols, reals: Reals) -> float:
     return parts + 2 * min(size.unknown, reals.created) * collision
 
 
-__all__ = ["GOAL", "prove"]
+__all__ = ["GOAL", "prove", "proved_subjects"]

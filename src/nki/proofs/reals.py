@@ -10,7 +10,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import pi
+from math import inf, pi
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,8 @@ class Reals(Arithmetic):
     indicators: Indicators = field(default_factory=Indicators)
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
+    deadline: float = inf
+    """The time at which the computation is given up, in seconds of :func:`time.monotonic`."""
 
     def unknown_function(self, name: str, *arguments: Symbols, salt: Words | None = None) -> Symbols:
         """An unknown function of the ``arguments``, element by element; ``salt``: words of further arguments."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.frontend.specialise import launch_of
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
@@ -39,19 +40,78 @@ class Subject:
     inputs: list[TensorSpec]
     outputs: list[tuple[int, ...]] | None
     """Shapes of the outputs; None if they are known after evaluation only."""
+    given: list[Any] = field(default_factory=list[Any])
+    """The arguments for the inputs: arrays, or what has only a shape."""
 
 
-def of_kernel(
-    kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None = None
-) -> Subject:
-    """``kernel`` for arguments; tensors count by shape and dtype only. Raises what compilation raises."""
-    launched = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
-    chosen = target or launched.chosen_target()
-    adapter, arguments = shaped_arguments(launched, args, kwargs)
-    return of_program(launched.func.__name__, compiled_to(_STOP, launched, launched.specs(arguments, adapter), chosen))
+class Launch(NamedTuple):
+    """A kernel, or a function without decorator that is one, and the arguments of a call."""
+
+    kernel: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
 
 
-def of_program(name: str, program: Program) -> Subject:
+def of_kernels(old: Launch, new: Launch, target: Target | None = None) -> tuple[Subject, Subject]:
+    """Two kernels for arguments of their own; tensors count by shape and dtype only. Raises what compilation raises.
+
+    Where a kernel of Beta 1 stands in the brackets of a grid, the other one gets the grid as its parameter ``grid``, if
+    it has one: so migration writes it. Their outputs are what both return, and the inputs that one of them changes; of
+    a kernel that returns nothing and one that does, these inputs only.
+    """
+    sides = [_specialised(each, target) for each in _with_grids(old, new)]
+    programs = _with_changes(*(program for _, program, _ in sides))
+    one, other = (of_program(side[0], each, side[2]) for side, each in zip(sides, programs, strict=True))
+    return one, other
+
+
+def of_kernel(launch: Launch, target: Target | None = None) -> Subject:
+    """One kernel, beside a function."""
+    return of_program(*_specialised(launch, target))
+
+
+def _with_grids(*launches: Launch) -> Iterator[Launch]:
+    """The launches; where a kernel of Beta 1 is in brackets, the other one has its grid as an argument."""
+    kernels = [each.kernel for each in launches if isinstance(each.kernel, Kernel)]
+    grids = [launch_of(each.grid, each.chosen_target())[1].axes[:-1] for each in kernels]  # behind them stands a 1
+    grid = next(filter(None, grids), ())
+    for each in launches:
+        kernel = each.kernel
+        names = kernel.names if isinstance(kernel, Kernel) and type(kernel) is Kernel else ()  # others are of Beta 1
+        takes = bool(grid) and "grid" in names[len(each.args) :] and "grid" not in each.kwargs
+        yield each._replace(kwargs={**each.kwargs, "grid": grid}) if takes else each
+
+
+def _specialised(launch: Launch, target: Target | None) -> tuple[str, Program, list[Any]]:
+    """Name and program of a kernel, and its arguments that are tensors, in the order of its inputs."""
+    kernel = launch.kernel if isinstance(launch.kernel, Kernel) else Kernel(launch.kernel)
+    chosen = target or kernel.chosen_target()
+    kwargs = dict(launch.kwargs)
+    adapter, arguments = shaped_arguments(kernel, launch.args, kwargs)
+    program = compiled_to(_STOP, kernel, kernel.specs(arguments, adapter), chosen)
+    given = kernel.bind(launch.args, kwargs)
+    tensors = [given[name] for name, value in arguments.items() if adapter.is_framework_tensor(value)]
+    return kernel.func.__name__, program, tensors
+
+
+def _with_changes(old: Program, new: Program) -> tuple[Program, Program]:
+    """Both programs with the same inputs among their outputs: those that one of them changes."""
+    if len(old.inputs) != len(new.inputs):
+        return old, new  # no proof compares them
+    returned = [each.signature.returned for each in (old, new)]
+    if not all(returned):
+        returned = [(), ()]
+    changed = sorted({at for each in (old, new) for at in each.signature.changed_inputs().values()})
+    made: list[Program] = []
+    for program, results in zip((old, new), returned, strict=True):
+        inputs = [program.inputs[at] for at in changed]
+        forms = program.signature.forms[: len(results)]
+        signature = replace(program.signature, outputs=results, forms=forms, hidden=0)
+        made.append(replace(program, signature=signature.with_hidden(inputs)))
+    return made[0], made[1]
+
+
+def of_program(name: str, program: Program, given: Sequence[Any] = ()) -> Subject:
     """A program that says which products add (see :data:`_STOP`)."""
 
     def outputs(inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
@@ -59,8 +119,8 @@ def of_program(name: str, program: Program) -> Subject:
             return evaluate(program, inputs, reals)
 
     shapes = [spec.shape for spec in program.signature.output_specs()]
-    side = Side.of_program(name, program)
-    return Subject(name, outputs, side, list(program.signature.input_specs()), shapes)
+    side = Side(name, program)
+    return Subject(name, outputs, side, list(program.signature.input_specs()), shapes, list(given))
 
 
 def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: list[TensorSpec]) -> Subject:
@@ -76,7 +136,8 @@ def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: lis
         return call(*(next(values) if traced.is_tensor(each) else each for each in args))
 
     name = getattr(function, "__name__", "the reference")
-    return Subject(name, outputs, Side.of_function(name, on_arrays), inputs, None)
+    given = [each for each in args if traced.is_tensor(each)]
+    return Subject(name, outputs, Side.of_function(name, on_arrays), inputs, None, given)
 
 
 def ranges(specs: Sequence[TensorSpec], tensors: Sequence[Any]) -> list[tuple[int, int] | None]:
@@ -133,4 +194,6 @@ def _normal(random: np.random.Generator, mean: float, scale: float, shape: tuple
         return (mean + scale * random.standard_normal(shape)).astype(np.float32)
 
 
-__all__ = ["Array", "Subject", "around", "drawn", "of_function", "of_kernel", "of_program", "ranges"]
+__all__ = [
+    "Array", "Launch", "Subject", "around", "drawn", "of_function", "of_kernel", "of_kernels", "of_program", "ranges",
+]  # fmt: skip

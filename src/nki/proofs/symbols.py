@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.base.source import Where
+from nki.base.wording import shown_path
 from nki.proofs.field import Words
 
 Signs = NDArray[np.int8]
@@ -29,6 +31,14 @@ PLUS: Final = 1
 
 class UndecidedError(Exception):
     """The proof cannot follow an operation; the message is a sentence that says which and why."""
+
+    where: Where | None = None
+    """The line of a kernel at which this is so."""
+
+    def __str__(self) -> str:
+        span = None if self.where is None else self.where.span
+        text = super().__str__()
+        return text if span is None else f"{text} ({shown_path(span.file)}:{span.line})"
 
 
 class Size(NamedTuple):

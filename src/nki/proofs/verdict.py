@@ -65,4 +65,20 @@ class Verdict:
         return "\n".join(lines)
 
 
-__all__ = ["Place", "Verdict", "Word"]
+def reported(verdict: Verdict, runs: int) -> list[str]:
+    """Lines of a report about a verdict; ``runs``: the inputs on which both versions were compared."""
+    if verdict.verdict == "equal":
+        rounds = f"probability of an error at most {verdict.bound:.1g}"
+        lines = [f"proved equal for all inputs of these shapes, over the real numbers ({rounds})"]
+    elif verdict.witness is not None:
+        lines = [f"proved different: {line}" if not at else f"  {line}"
+                 for at, line in enumerate(str(verdict.witness).split("\n"))]  # fmt: skip
+    else:
+        lines = [f"not proved: {verdict.reason}; compared on {plural(runs, 'input')} only"]
+    lines += [f"  assumed: {each}" for each in verdict.assumptions]
+    if verdict.constants and verdict.verdict == "equal":
+        lines.append(f"  constants are read up to rounding: {', '.join(verdict.constants)}")
+    return lines
+
+
+__all__ = ["Place", "Verdict", "Word", "reported"]

@@ -196,8 +196,8 @@ def root_of(path: Path) -> Path:
 def find(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel ``name``, or the only one if no name is given. Functions without decorator count too."""
     for measured, value in list(vars(module).items()):
-        if isinstance(kernel := getattr(value, "kernel", None), Kernel):
-            setattr(module, measured, kernel)  # Beta 1's @nki.benchmark and the like keep the kernel that they run
+        if (kernel := _held(value)) is not None:
+            setattr(module, measured, kernel)
     known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
     known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
     if not name:
@@ -229,12 +229,29 @@ def _named(module: ModuleType, name: str, path: Path, known: Sequence[str], kind
     return value
 
 
+def _held(value: Any) -> Kernel | None:
+    """The kernel that what Beta 1's ``@nki.benchmark`` and the like make keeps and runs."""
+    kernel = getattr(value, "kernel", None)
+    return kernel if isinstance(kernel, Kernel) else None
+
+
+def with_kernels(value: Any) -> Any:
+    """``value`` as a kernel, if it holds one, or is a function that uses Beta 1; else ``value``."""
+    if isinstance(value, FunctionType) and _uses_beta1(value):
+        return _undecorated(value)
+    return _held(value) or value
+
+
 def _undecorated(function: FunctionType) -> Kernel:
     """The kernel that a function without decorator is: of Beta 1 if it uses a module of Beta 1."""
-    used = [function.__globals__.get(name) for name in function.__code__.co_names]
-    if any(isinstance(one, ModuleType) and one.__name__.startswith("neuronxcc.nki") for one in used):
+    if _uses_beta1(function):
         return importlib.import_module("neuronxcc.nki").jit(function)
     return Kernel(cast("Callable[..., Any]", function))
+
+
+def _uses_beta1(function: FunctionType) -> bool:
+    used = [function.__globals__.get(name) for name in function.__code__.co_names]
+    return any(isinstance(one, ModuleType) and one.__name__.startswith("neuronxcc.nki") for one in used)
 
 
 def _is_own_function(value: object, module: ModuleType) -> bool:

@@ -214,6 +214,7 @@ class Compared(TypedDict):
     kernel: Annotated[str, "its name"]
     text: Annotated[str, "the outcome"]
     same: Annotated[bool, "true for equal bits, and for differences of rounding"]
+    proof: Annotated[ProofRecord | None, "if both are one function for all inputs of these shapes; null: not asked"]
 
 
 class MigratedFile(TypedDict):
@@ -221,7 +222,7 @@ class MigratedFile(TypedDict):
 
     file: Annotated[str, "the path"]
     changed: Annotated[bool, "true if there was something to rewrite"]
-    done: Annotated[bool, "true if nothing is left, and no comparison found a difference"]
+    done: Annotated[bool, "true if nothing is left, and no comparison or proof found a difference"]
     source: Annotated[str, "the new source"]
     diff: Annotated[str, "the difference, as `--diff` prints it"]
     written: Annotated[bool, "true if the file was replaced (`--write`)"]

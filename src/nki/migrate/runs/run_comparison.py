@@ -19,6 +19,8 @@ import numpy as np
 
 from nki import language
 from nki.jit import jit
+from nki.proofs.subjects import Launch
+from nki.proofs.verdict import Verdict
 
 _ROUNDING = {1: 0.13, 2: 2.0**-6, 4: 2.0**-16}
 """By bytes of an element: the largest difference, relative to the largest number, that is one of rounding."""
@@ -50,11 +52,20 @@ def _copied(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The comparison of one call: ``text`` says it, ``same`` is True for equal bits and for differences of rounding."""
+    """The comparison of one call: ``text`` says it, ``same`` is True for equal bits and for differences of rounding.
+
+    ``proof``: if both versions are one function for all inputs of these shapes; None where nothing asked.
+    """
 
     kernel: str
     text: str
     same: bool
+    proof: Verdict | None = None
+
+    @property
+    def passes(self) -> bool:
+        """True unless the runs or the proof show that the versions differ."""
+        return self.same and (self.proof is None or self.proof.verdict != "different")
 
 
 @contextlib.contextmanager
@@ -116,8 +127,8 @@ def executed(run: Callable[[], None]) -> None:
                 del sys.modules[name]
 
 
-def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
-    """The arrays that a call returns, and those that it changed."""
+def launch_of(module: ModuleType, call: Call, *, new: bool) -> Launch:
+    """The kernel of a call, and the arguments of its launch: arrays of its own."""
     kernel: Any = module
     for part in call.kernel.split("."):
         kernel = getattr(kernel, part)
@@ -133,10 +144,14 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
         kernel = kernel[call.grid]
     elif call.grid and "grid" in inspect.signature(kernel.func).parameters:
         kwargs["grid"] = call.grid
-    result = kernel(*call.args, **kwargs)
-    results = _arrays(result)
-    changed = [value for value in (*call.args, *call.kwargs.values()) if is_array(value)]
-    return [*results, *changed]
+    return Launch(kernel, call.args, kwargs)
+
+
+def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
+    """The arrays that a call returns, and those that it changed."""
+    kernel, args, kwargs = launch_of(module, call, new=new)
+    results = _arrays(kernel(*args, **kwargs))
+    return [*results, *(value for value in (*args, *kwargs.values()) if is_array(value))]
 
 
 def _today(value: Any) -> Any:
@@ -176,7 +191,9 @@ def compared(call: Call, old: list[Any], new: list[Any]) -> Outcome:
     if kinds:
         return Outcome(call.kernel, f"a result of dtype {kinds[0][1]} in place of {kinds[0][0]}", False)
     if pairs and not any(_tells(a) for a, _ in pairs):
-        return Outcome(call.kernel, "nothing is proved: all numbers are 0 or not finite; pass other arguments", False)
+        return Outcome(
+            call.kernel, "the runs tell nothing: all numbers are 0 or not finite; pass other arguments", False
+        )
     if all(_same_bits(a, b) for a, b in pairs):
         return Outcome(call.kernel, "same bits", True)
     worst, relative, size = max((_difference(a, b) for a, b in pairs), key=lambda each: each[1])
@@ -217,4 +234,4 @@ def _difference(a: Any, b: Any) -> tuple[float, float, int]:
     return worst, worst / scale, size
 
 
-__all__ = ["Call", "Outcome", "compared", "is_array", "launched", "loaded"]
+__all__ = ["Call", "Outcome", "compared", "is_array", "launch_of", "launched", "loaded"]
