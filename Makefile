@@ -59,8 +59,8 @@ format: $(STAMP) ## rewrite the source the way lint wants it
 types: $(STAMP) ## pyright, strict, on src/
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
-	$(BIN)/python -m benchmarks
+bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: ratios within the run; NKILIB=PATH: compile that library's kernels
+	$(BIN)/python -m benchmarks$(if $(NKILIB),.public_library $(NKILIB))
 
 validate: $(STAMP) ## the timing model against every published time that we hold: docs/validation.md
 	$(BIN)/python -m validation

@@ -327,8 +327,10 @@ class Hazards(ExecutionObserver):
         """Raise if the instruction reads a tile that it has just overwritten through another one."""
         for access in self._tile_reads:
             shadow = self._shadow(access.tensor)
+            if shadow is written or self._time not in shadow.overwritten:  # so most tiles never need a map of times
+                continue
             overwritten = shadow.times_of(access) == -self._time
-            if shadow is not written and overwritten.any():
+            if overwritten.any():
                 chosen, (before, over) = shadow.byte_mask(access, overwritten), shadow.overwritten[self._time]
                 raise self._errors(inst, access, shadow).clobbered(chosen, before, over, self._time, itself=True)
 

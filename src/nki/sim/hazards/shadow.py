@@ -219,6 +219,8 @@ class AccessTimes:
             self._drop_patterns()
             np.copyto(times, -time, where=defined)
             self._recount()
+            if self._bytes_left >= self.tensor.nbytes and (self.all_times() == -time).all():
+                self._map, self._map_is_newer, self._background = None, False, -time  # one number says the same
 
     def is_empty(self) -> bool:
         """True if no byte has a positive time."""
