@@ -15,6 +15,16 @@ Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
+class SharedBytes:
+    """The bytes of SBUF or PSUM of one core, ``pitch`` of them in a partition, which tiles share."""
+
+    __slots__ = ("array", "pitch")
+
+    def __init__(self, partitions: int, pitch: int) -> None:
+        self.array = np.full(partitions * pitch, 0xFF, np.uint8)
+        self.pitch = pitch
+
+
 class Memory:
     """A block of bytes for each tensor, allocated when first touched and poisoned until written."""
 
@@ -37,6 +47,10 @@ class Memory:
         """Free the block of ``tensor``, which is not used any more."""
         self._blocks.pop(tensor, None)
 
+    def share(self, other: Memory) -> None:
+        """Have the tensors of ``other``, the memory of another core of the launch."""
+        self._blocks, self._borrowed = other._blocks, other._borrowed
+
     def _block(self, tensor: Tensor) -> Bytes:
         block = self._blocks.get(tensor)
         if block is None:
@@ -51,14 +65,19 @@ class Memory:
             return contents.reshape(-1).view(np.uint8)
         return np.frombuffer(tensor.dtype.poison * tensor.elements, np.uint8).copy()
 
-    def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
-        """The block of the tensor of ``access``, byte offset and byte strides."""
+    def home(self, tensor: Tensor) -> Tensor | SharedBytes:
+        """What the bytes of ``tensor`` are: a block of its own, or a part of bytes that tiles share."""
+        return tensor
+
+    def address(self, access: Access) -> tuple[int, tuple[int, ...]]:
+        """Byte offset and byte strides of ``access`` in the home of its tensor."""
         size = access.dtype.itemsize
-        return self._block(access.tensor), access.offset * size, tuple([step * size for step in access.strides])
+        return access.offset * size, tuple([step * size for step in access.strides])
 
     def window(self, access: Access) -> Array:
         """A writable view of the elements of ``access``, in its shape."""
-        block, offset, strides = self.address(access)
+        block = self._block(access.tensor)
+        offset, strides = self.address(access)
         # NumPy does not stride over element types that it did not define itself: the view is taken on plain words.
         words = np.ndarray(access.shape, f"u{access.dtype.itemsize}", block, offset, strides)
         return words.view(access.dtype.plain)
