@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.numpy.memory import Memory, SharedBytes
-from nki.ir.access_bounds import byte_window
 from nki.ir.types import Access, Tensor
 
 Words = NDArray[Any]
@@ -115,10 +114,13 @@ class ShadowMemory(Memory):
         return Access(access.tensor, access.offset, access.shape, access.strides, own)
 
     def touched(self, access: Access) -> NDArray[np.bool_]:
-        """True for each element of a tensor with a block of its own that has a byte of ``access``, of any width."""
-        tensor = access.tensor
-        mask = np.zeros(tensor.nbytes, np.bool_)
-        byte_window(mask, access)[...] = True
+        """True for each word of a plane that belongs to a byte of ``access``, of any width."""
+        tensor, home = access.tensor, self.home(access.tensor)
+        offset, strides = self.address(access)
+        mask = np.zeros(len(home.array) if isinstance(home, SharedBytes) else tensor.nbytes, np.bool_)
+        np.ndarray((*access.shape, access.dtype.itemsize), np.bool_, mask, offset, (*strides, 1))[...] = True
+        if isinstance(home, SharedBytes):
+            return mask
         return np.asarray(mask.reshape(-1, tensor.dtype.itemsize).any(axis=1))
 
     def is_bare(self, access: Access) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ class Memory:
         """Let ``tensor``, which is in HBM, be ``array`` (dense, of its shape and dtype), which the caller owns."""
         self._blocks[tensor] = array.reshape(-1).view(np.uint8)
         self._borrowed.add(tensor)
+
+    def begin(self, program: Program, inputs: Sequence[Array]) -> None:
+        """Take the inputs of ``program``, which stay as they are: what the program changes is a copy."""
+        for tensor, array in zip(program.inputs, inputs, strict=True):
+            self.bind(tensor, array)
+            if tensor in program.outputs:
+                self.own(tensor)
 
     def own(self, tensor: Tensor) -> None:
         """Replace the caller's array by a copy, because the tensor is about to be written."""
