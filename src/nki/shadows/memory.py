@@ -1,8 +1,8 @@
 """Shadow memory: beside the elements of tensors, words that say what another arithmetic has for them.
 
 A plane has a word for each element of a tensor with a block of its own, and for each byte of SBUF and PSUM where tiles
-share them. There each byte also has a stamp, the store that it comes from and its place in the element, so that a tile
-that lies over another one destroys it, and its shadows, as it does on the chip.
+share them: the word of an element is at its first byte. There each byte also has a stamp, its place in the element that
+was stored, so that a tile that lies over another one destroys it, and its shadows, as it does on the chip.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nki.ir.types import Access, Tensor
 
 Words = NDArray[Any]
 _STAMP: Final = "stamp"
-"""The plane of stamps: the number of the store, bytes of the element (4 bits) and place of the byte (4 bits); 0 if the
-byte has no shadow."""
+"""The plane of stamps: bytes of the element times 16, and the place of the byte in it; 0 if the byte has no shadow. No
+more is needed: who stores one byte of an element stores all of them."""
 
 
 class ShadowMemory(Memory):
@@ -32,7 +32,6 @@ class ShadowMemory(Memory):
     def __init__(self) -> None:
         super().__init__()
         self._planes: dict[Tensor | SharedBytes, dict[Hashable, Words]] = {}
-        self._stores = 0
 
     def share(self, other: Memory) -> None:
         super().share(other)
@@ -62,7 +61,7 @@ class ShadowMemory(Memory):
             if name not in planes:
                 planes[name] = np.full(size, fill)
         if isinstance(home, SharedBytes) and _STAMP not in planes:
-            planes[_STAMP] = np.zeros(size, np.uint32)
+            planes[_STAMP] = np.zeros(size, np.uint8)
 
     def words(self, access: Access, name: Hashable) -> Words:
         """A writable view of the words of ``access``, which is in the width of its tensor, in its shape."""
@@ -83,12 +82,9 @@ class ShadowMemory(Memory):
             self._words(access, name, 0)[...] = word
         if not isinstance(self.home(access.tensor), SharedBytes):
             return
-        self._stores += 1
         size = access.dtype.itemsize
         for byte in range(size):
-            for name in words if byte else ():
-                self._words(access, name, byte)[...] = self._words(access, name, 0)
-            self._words(access, _STAMP, byte)[...] = self._stores << 8 | size << 4 | byte
+            self._words(access, _STAMP, byte)[...] = size << 4 | byte
 
     def clear(self, access: Access) -> None:
         """Take the shadows from the elements of ``access``, which is in the width of its tensor."""
@@ -140,12 +136,11 @@ class ShadowMemory(Memory):
         if _STAMP not in self.planes(access.tensor):
             return access.dtype.itemsize != access.tensor.dtype.itemsize and not self.is_bare(access)
         size = access.dtype.itemsize
-        first = self._words(access, _STAMP, 0)
-        follow = all(
-            bool((self._words(access, _STAMP, byte) == np.where(first == 0, 0, first + byte)).all())
-            for byte in range(1, size)
+        has_shadow = self._words(access, _STAMP, 0) != 0
+        return any(
+            bool((self._words(access, _STAMP, byte) != np.where(has_shadow, size << 4 | byte, 0)).any())
+            for byte in range(size)
         )
-        return not follow or bool(((first != 0) & ((first & 0xFF) != size << 4)).any())
 
 
 __all__ = ["ShadowMemory", "Words"]
