@@ -74,7 +74,7 @@ class Memory:
         return np.frombuffer(tensor.dtype.poison * tensor.elements, np.uint8).copy()
 
     def home(self, tensor: Tensor) -> Tensor | SharedBytes:
-        """What the bytes of ``tensor`` are: a block of its own, or a part of bytes that tiles share."""
+        """The place of the bytes of ``tensor``: the tensor itself if it has a block of its own, or bytes that tiles share."""
         return tensor
 
     def address(self, access: Access) -> tuple[int, tuple[int, ...]]:

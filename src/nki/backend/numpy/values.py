@@ -63,7 +63,7 @@ class Runs(Value):
 
 
 def laid_out(target: Access, shape: tuple[int, ...]) -> tuple[Access, Callable[[Array], Array]]:
-    """Where a store to ``target`` of a value of ``shape`` writes, and what gives an array of the value its shape there.
+    """The elements that a store of a value of ``shape`` to ``target`` writes, and what gives an array of it their shape.
 
     Of a write to one place the last element of each partition is left.
     """
