@@ -57,7 +57,7 @@ def places(draw: Any, tensors: list[Tensor]) -> Access:
 
 
 def is_apart(access: Access) -> bool:
-    """True if no two elements share a byte: what a store to others leaves is nobody's business."""
+    """True if no two elements share a byte, so that a store is the same in any order."""
     touched = [byte for element in elements_of(access) for byte in element]
     return len(set(touched)) == len(touched)
 

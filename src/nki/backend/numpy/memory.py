@@ -74,7 +74,7 @@ class Memory:
         return np.frombuffer(tensor.dtype.poison * tensor.elements, np.uint8).copy()
 
     def home(self, tensor: Tensor) -> Tensor | SharedBytes:
-        """The place of the bytes of ``tensor``: the tensor itself if it has a block of its own, or bytes that tiles share."""
+        """The tensor itself, if it has a block of its own; the bytes that tiles share, if it lies in them."""
         return tensor
 
     def address(self, access: Access) -> tuple[int, tuple[int, ...]]:

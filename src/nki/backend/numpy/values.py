@@ -63,7 +63,7 @@ class Runs(Value):
 
 
 def laid_out(target: Access, shape: tuple[int, ...]) -> tuple[Access, Callable[[Array], Array]]:
-    """The elements that a store of a value of ``shape`` to ``target`` writes, and what gives an array of it their shape.
+    """The elements to which a value of ``shape`` is stored, and what gives an array of the value their shape.
 
     Of a write to one place the last element of each partition is left.
     """
