@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from nki.base.element_types import DType, bfloat16, float32, uint8
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
+Byte = tuple[str, int, int]
 
-def bytes_of(access: Access) -> set[tuple[str, int, int]]:
+
+def bytes_of(access: Access) -> set[Byte]:
     """Every byte of a window: its memory, partition (in HBM: 0) and number."""
     tensor = access.tensor
     if access.dynamic is not None:
@@ -28,7 +31,16 @@ def bytes_of(access: Access) -> set[tuple[str, int, int]]:
     return {(tensor.buffer.word, first + int(n) // row, start + int(n) % row) for n in numbers}
 
 
-Touched = tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]
+def elements_of(access: Access) -> list[list[Byte]]:
+    """The bytes of each element of a window, in row-major order, lowest first."""
+    found: list[list[Byte]] = []
+    for index in np.ndindex(access.shape):
+        offset = access.offset + sum(i * step for i, step in zip(index, access.strides, strict=True))
+        found.append(sorted(bytes_of(Access(access.tensor, offset, (1,), (1,), access.dtype))))
+    return found
+
+
+Touched = tuple[set[Byte], set[Byte]]
 
 
 def touched(insts: list[Inst]) -> Touched:
@@ -62,3 +74,12 @@ def accesses(draw, tensor: Tensor) -> Access:
             start, step = start + (count - 1) * step, -step
         dims.append((count, step))
     return Access(tensor, offset + start, tuple(c for c, _ in dims), tuple(s for _, s in dims), tensor.dtype)
+
+
+@st.composite
+def views(draw, tensor: Tensor, dtypes: tuple[DType, ...] = (float32, float32, bfloat16, uint8)) -> Access:
+    """A window of ``tensor``, as elements of its own or of another size."""
+    dtype = draw(st.sampled_from(dtypes))
+    shape = (*tensor.shape[:-1], tensor.shape[-1] * tensor.dtype.itemsize // dtype.itemsize)
+    access = draw(accesses(Tensor(tensor.name, shape, dtype, tensor.buffer)))
+    return Access(tensor, access.offset, access.shape, access.strides, dtype)

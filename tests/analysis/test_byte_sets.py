@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from nki.analysis import byte_sets
 from nki.analysis.byte_sets import ByteSet
-from nki.base.element_types import bfloat16, float32, uint8
+from nki.base.element_types import float32
 from nki.ir.types import Access, Buffer, Tensor
-from tests.analysis.byte_model import accesses, bytes_of
+from tests.analysis.byte_model import bytes_of, views
 
 
 def missing_elements(access: Access, model: set[tuple[str, int, int]]) -> np.ndarray:
@@ -22,15 +22,6 @@ def missing_elements(access: Access, model: set[tuple[str, int, int]]) -> np.nda
         offset = access.offset + sum(i * step for i, step in zip(index, access.strides, strict=True))
         result[index] = not bytes_of(Access(access.tensor, offset, (1,), (1,), access.dtype)) <= model
     return result
-
-
-@st.composite
-def views(draw, tensor: Tensor) -> Access:
-    """A window of ``tensor``, as elements of its own or of another size."""
-    dtype = draw(st.sampled_from([float32, float32, bfloat16, uint8]))
-    shape = (*tensor.shape[:-1], tensor.shape[-1] * tensor.dtype.itemsize // dtype.itemsize)
-    access = draw(accesses(Tensor(tensor.name, shape, dtype, tensor.buffer)))
-    return Access(tensor, access.offset, access.shape, access.strides, dtype)
 
 
 @given(st.data())

@@ -39,7 +39,7 @@ from nki.backend.numpy.values import Value
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE
 from nki.ir.types import Access, Buffer, Tensor
-from nki.proofs.placed_symbols import PlacedSymbols
+from nki.proofs.memory import PlacedSymbols
 from nki.proofs.symbols import UndecidedError
 from nki.target.fact_rows import Fact
 from tests.support.symbolic_ranks import RankProver

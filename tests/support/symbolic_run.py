@@ -17,8 +17,7 @@ from nki.ir.types import Access, Buffer, Tensor
 from nki.numerics.floating_point import default_environment
 from nki.proofs.executor import Prover
 from nki.proofs.field import FIELDS, UnluckyError
-from nki.proofs.memory import SymbolMemory
-from nki.proofs.placed_symbols import PlacedSymbols
+from nki.proofs.memory import PlacedSymbols, SymbolMemory
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Symbols
 from nki.rendezvous import ranks

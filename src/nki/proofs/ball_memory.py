@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.backend.numpy.memory import Memory
 from nki.base.element_types import DType
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
-from nki.proofs import ball
-from nki.proofs.ball import F64, Ball
+from nki.proofs.ball import Ball
+from nki.shadows.memory import ShadowMemory
 
 Array = NDArray[Any]
 
@@ -22,88 +21,79 @@ def numbers_of(array: Array, dtype: DType) -> Ball:
     return Ball.exact(array.view(dtype.plain) if dtype.is_packed else array)
 
 
-class Balls(Memory):
+class Balls(ShadowMemory):
     """The contents of tensors, and the balls beside them, one for each element of the tensor's own dtype."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._balls: dict[Tensor, Ball] = {}
+    FILLS = {"centre": np.float64(0), "radius": np.float64(np.inf)}  # noqa: RUF012
 
     def bind(self, tensor: Tensor, array: Array) -> None:
         super().bind(tensor, array)
-        self.know(tensor)
+        self.know(Access.whole(tensor))
 
-    def forget(self, tensor: Tensor) -> None:
-        super().forget(tensor)
-        self._balls.pop(tensor, None)
-
-    def know(self, tensor: Tensor) -> None:
-        """Let the balls of ``tensor`` be what it holds."""
-        flat = self.window(Access.whole(tensor)).reshape(-1)
-        self._balls[tensor] = numbers_of(flat, tensor.dtype)
+    def know(self, access: Access) -> None:
+        """Let the balls of ``access``, in the width of its tensor, be what it holds."""
+        self.make(access.tensor, self.FILLS)
+        self._set(access, numbers_of(self.window(access), access.dtype))
 
     def lose(self, tensor: Tensor) -> None:
         """Let nothing be known of ``tensor``."""
-        self._balls[tensor] = ball.unknown((tensor.elements,))
+        self.drop(tensor)
+        self.make(tensor, self.FILLS)
 
-    def _of(self, tensor: Tensor) -> Ball:
-        if tensor not in self._balls:
+    def _get(self, access: Access) -> Ball:
+        """The balls of ``access``, in the width of its tensor, as writable views."""
+        self._begin(access.tensor)
+        return Ball(self.words(access, "centre"), self.words(access, "radius"))
+
+    def _begin(self, tensor: Tensor) -> None:
+        """Have balls of ``tensor``: of what it holds from the beginning, or else of nothing that is known."""
+        if not self.planes(tensor):
             if tensor.data is not None or initial(tensor) is not None:
-                self.know(tensor)
+                self.know(Access.whole(tensor))
             else:
-                self.lose(tensor)
-        return self._balls[tensor]
+                self.make(tensor, self.FILLS)
 
-    def _views(self, access: Access) -> tuple[F64, F64]:
-        """Centres and radii of ``access``, of elements as wide as its tensor's, as writable views."""
-        of = self._of(access.tensor)
-        steps = tuple(8 * step for step in access.strides)
-        centre, radius = (np.ndarray(access.shape, np.float64, a, 8 * access.offset, steps) for a in parts_of(of))
-        return centre, radius
+    def _set(self, access: Access, new: Ball) -> None:
+        self.set_words(access, {"centre": new.centre, "radius": new.radius})
 
     def read(self, access: Access) -> Ball:
         """The balls of ``access``, in its shape."""
-        own = access.tensor.dtype
-        if access.dtype is own:
-            return Ball(*(view.copy() for view in self._views(access)))
-        numbers = numbers_of(self.window(access), access.dtype)
-        if access.dtype.itemsize == own.itemsize:  # another reading of patterns that must be what they are
-            stored = Access(access.tensor, access.offset, access.shape, access.strides, own)
-            known = self._is_stored(stored)
-        else:
-            known = np.broadcast_to(self._is_stored(Access.whole(access.tensor)).all(), access.shape)
-        return Ball(numbers.centre, np.where(known, numbers.radius, np.inf))
+        if access.dtype is access.tensor.dtype:
+            return self._get(access).map(np.copy)
+        # Another reading of patterns, which must be what they are.
+        return _where(self._is_stored(access), numbers_of(self.window(access), access.dtype))
 
     def _is_stored(self, access: Access) -> NDArray[np.bool_]:
-        """The elements with an exact ball of the number that the executor holds."""
-        centre, radius = self._views(access)
-        held = numbers_of(self.window(access), access.dtype)
-        return (radius == 0) & (held.radius == 0) & (held.centre == centre)
+        """True where the executor holds the number of an exact ball; of elements in another width, for all or none."""
+        stored = self.as_stored(access)
+        held_as = Access.whole(access.tensor) if stored is None else stored
+        one, held = self._get(held_as), numbers_of(self.window(held_as), held_as.dtype)
+        exact = (one.radius == 0) & (held.radius == 0) & (held.centre == one.centre)
+        if stored is not None:
+            return exact
+        return np.broadcast_to(exact.reshape(-1)[self.touched(access)].all(), access.shape)
 
     def is_exact(self, access: Access) -> bool:
         """True if the executor holds the exact numbers of all elements."""
-        if access.dtype.itemsize != access.tensor.dtype.itemsize:
-            access = Access.whole(access.tensor)
-        own = access.tensor.dtype
-        return bool(self._is_stored(Access(access.tensor, access.offset, access.shape, access.strides, own)).all())
+        return bool(self._is_stored(access).all())
 
     def write(self, access: Access, new: Ball) -> None:
         """Set the balls of ``access``, which has just been written, to ``new``, in its shape."""
-        own = access.tensor.dtype
-        if access.dtype is own:
-            for view, numbers in zip(self._views(access), parts_of(new), strict=True):
-                view[...] = numbers
-        elif access.dtype.itemsize == own.itemsize:
-            held = numbers_of(self.window(access), access.dtype)
-            known = (new.radius == 0) & (held.centre == new.centre)
-            stored = Access(access.tensor, access.offset, access.shape, access.strides, own)
-            numbers = numbers_of(self.window(stored), own)
-            centre, radius = self._views(stored)
-            centre[...], radius[...] = numbers.centre, np.where(known, numbers.radius, np.inf)
+        self._begin(access.tensor)
+        stored = self.as_stored(access)
+        if stored is None:
+            self.planes(access.tensor)["radius"][self.touched(access)] = np.inf
+        elif stored is access:
+            self._set(access, new)
         else:
-            self.lose(access.tensor)
+            known = (new.radius == 0) & (numbers_of(self.window(access), access.dtype).centre == new.centre)
+            self._set(stored, _where(known, numbers_of(self.window(stored), stored.dtype)))
 
 
-def parts_of(of: Ball) -> tuple[F64, F64]:
+def _where(known: NDArray[np.bool_], numbers: Ball) -> Ball:
+    return Ball(numbers.centre, np.where(known, numbers.radius, np.inf))
+
+
+def parts_of(of: Ball) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Centres and radii."""
     return of.centre, of.radius

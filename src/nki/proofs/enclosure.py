@@ -9,6 +9,7 @@ elsewhere. A run-time index, or a loop on the device, that is not exact loses ev
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki import target as targets
-from nki.backend.numpy.executor import Reference
-from nki.backend.numpy.values import Value
+from nki.backend.numpy.executor import Reference, run_cores
+from nki.backend.numpy.values import Value, laid_out, states
 from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.compilation import pipeline
-from nki.ir.algebra import Step, last_of
+from nki.ir.algebra import Step
 from nki.ir.indirection.gather_offsets import Offsets
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, While
-from nki.ir.program import CoreProgram, Program
+from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.isa.tables.alu_operators import BITS
 from nki.numerics.floating_point import default_environment
@@ -37,7 +38,7 @@ from nki.proofs import ball
 from nki.proofs.ball import Ball
 from nki.proofs.ball_memory import Balls, numbers_of, parts_of
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.round_robin import RoundRobin
+from nki.shadows.executor import Move, Real, ShadowExecutor
 
 Array = NDArray[Any]
 
@@ -90,14 +91,13 @@ class _Run:
             raise OutOfTime
 
 
-class Enclosure(Reference):
+class Enclosure(ShadowExecutor):
     """The NumPy executor with balls."""
 
     memory: Balls
 
     def __init__(self, memory: Balls, participant: Participant | None, run: _Run) -> None:
         super().__init__(memory, participant)
-        self.prints = False
         self._run_state = run
         self._event: Event | None = None
         self._kept = False
@@ -113,7 +113,7 @@ class Enclosure(Reference):
             if isinstance(loop, While):
                 self._need(loop.register)
             else:
-                self.memory.know(loop.register.tensor)
+                self.memory.know(loop.register)
             yield
 
     def _need(self, source: int | Access) -> None:
@@ -145,28 +145,15 @@ class Enclosure(Reference):
 
     # Memory.
 
-    def load(self, source: Access | float) -> Value:
-        value = super().load(source)
-        return self._read(source, value) if isinstance(source, Access) else value
-
-    def flat(self, source: Access) -> Value:
-        return self._read(source, super().flat(source))
-
-    def _read(self, source: Access, value: Value) -> Value:
+    def loaded(self, source: Access, rows: int, real: Real) -> Value:
         if self._event is not None:
             self._event.reads.append(source)
-        return Enclosed(value, self.memory.read(source).map(lambda a: a.reshape(value.array.shape)))
+        return Enclosed(real(), self.memory.read(source).map(lambda a: a.reshape(rows, -1)))
 
     def store(self, target: Access, value: Value) -> None:
         super().store(target, value)
-        new = _ball(value)
-        if target.one_place():
-            if new.centre.size == target.size:
-                new = new.map(lambda a: a.reshape(target.partitions, -1))
-            target, new = last_of(target), new.map(lambda a: a[:, -1:])
-        if new.centre.size != target.size:
-            new = new.map(lambda a: np.broadcast_to(a, (target.partitions, target.free_elements)))
-        new = new.map(lambda a: a.reshape(target.shape))
+        target, lay_out = laid_out(target, value.shape)
+        new = _ball(value).map(lay_out)
         self.memory.write(target, new)
         self._wrote(target, new)
 
@@ -225,7 +212,7 @@ class Enclosure(Reference):
         return Enclosed(done, _full(ball.function(function, _ball(value), second), done))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        done = super().select(condition, yes, no)
+        done = Reference.select(self, condition, yes, no)  # and not as its bits say
         return Enclosed(done, _full(ball.select(_ball(condition), _ball(yes), _ball(no)), done))
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
@@ -236,32 +223,13 @@ class Enclosure(Reference):
         rows, columns = done.array.shape
         sides = [_ball(v).map(lambda a: np.broadcast_to(a, (rows, columns))) for v in values]
         state = _ball(start).map(lambda a: np.broadcast_to(a[:, 0], (rows,)))
-        states: list[Ball] = []
-        for column in range(columns):
-            for step, side in zip(steps, sides, strict=True):
-                element = Ball(side.centre[:, column], side.radius[:, column])
-                state = ball.binary(step.op, *((state, element) if step.state_first else (element, state)))
-            states.append(state)
-        columns_of = zip(*map(parts_of, states), strict=True)
-        return Enclosed(done, Ball(*(np.stack(each, axis=1) for each in columns_of)))
+        each = ([side.map(lambda a, n=n: a[:, n]) for side in sides] for n in range(columns))
+        return Enclosed(done, _joined(lambda *a: np.stack(a, axis=1), states(steps, each, state, ball.binary)))
 
-    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
-        done = super().reduce(op, _plain(value), groups, None if start is None else _plain(start))
-        rows, columns = value.array.shape
+    def folded(self, op: str, real: Real, move: Move, *values: Value) -> Value:
         if op in BITS:
-            return self._patterns(done, value)
-        runs = _ball(value).map(lambda a: a.reshape(rows, groups, columns // groups))
-        if start is not None:
-            before = _ball(start).map(lambda a: np.broadcast_to(a[:, :, None], (rows, groups, 1)))
-            both = zip(parts_of(before), parts_of(runs), strict=True)
-            runs = Ball(*(np.concatenate(pair, axis=2) for pair in both))
-        return Enclosed(done, _folded(op, runs, 2).map(lambda a: a.reshape(rows, groups)))
-
-    def reduce_partitions(self, op: str, value: Value) -> Value:
-        done = super().reduce_partitions(op, _plain(value))
-        if op in BITS:
-            return self._patterns(done, value)
-        return Enclosed(done, _folded(op, _ball(value), 0).map(lambda a: a.reshape(1, -1)))
+            return self._patterns(real(), *values)
+        return Enclosed(real(), _folded(op, _joined(move, [_ball(value) for value in values])))
 
     # Patterns and places: what exact operands give.
 
@@ -304,15 +272,11 @@ class Enclosure(Reference):
 
     def gather(self, value: Value, index: Value) -> Value:
         done = super().gather(value, index)
-        if not _is_exact(index):
-            return Enclosed(done, ball.unknown(done.array.shape))
-        numbers, count = index.array.astype(np.int64), value.array.shape[1]
-        outside = np.broadcast_to((numbers < 0) | (numbers >= count), done.array.shape)
-        one = _ball(value)
-        rows = np.arange(len(done.array))[:, None] % len(value.array)
-        places = np.where((numbers < 0) | (numbers >= count), 0, numbers)
-        radius = np.where(outside, np.inf, one.radius[rows, places])
-        return Enclosed(done, Ball(one.centre[rows, places], radius))
+        return done if _is_exact(index) else Enclosed(done, ball.unknown(done.shape))
+
+    def beyond(self, gathered: Value, outside: NDArray[np.bool_]) -> Value:
+        one = _ball(gathered)
+        return Enclosed(gathered, Ball(one.centre, np.where(outside, np.inf, one.radius)))
 
     def bits(self, value: Value, dtype: DType) -> Value:
         return self._patterns(super().bits(value, dtype), value)
@@ -331,28 +295,12 @@ class Enclosure(Reference):
         done = super().pack(values, dtype)
         return Enclosed(done, ball.unknown(done.array.shape))
 
-    # Movements.
-
-    def transpose(self, value: Value) -> Value:
-        return Enclosed(super().transpose(value), _ball(value).map(lambda a: a.T.copy()))
-
-    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
-        stop = None if count is None else start + count * step
-        done = super().strided(value, start, step, count)
-        return Enclosed(done, _ball(value).map(lambda a: a[:, start:stop:step]))
-
-    def reshape(self, value: Value, partitions: int) -> Value:
-        return Enclosed(super().reshape(value, partitions), _ball(value).map(lambda a: a.reshape(partitions, -1)))
-
-    def stack(self, values: Sequence[Value], partitions: int) -> Value:
-        balls = zip(*(parts_of(_ball(v)) for v in values), strict=True)
-        whole = Ball(*(np.concatenate([a.reshape(-1) for a in each]).reshape(partitions, -1) for each in balls))
-        return Enclosed(super().stack(values, partitions), whole)
+    def moved(self, real: Real, move: Move, *values: Value) -> Value:
+        return Enclosed(real(), _joined(move, [_ball(value) for value in values]))
 
 
-def _plain(value: Value) -> Value:
-    """The value for the executor alone."""
-    return Value(value.array, value.dtype)
+def _joined(move: Move, balls: Sequence[Ball]) -> Ball:
+    return Ball(*(move(*parts) for parts in zip(*map(parts_of, balls), strict=True)))
 
 
 def _full(found: Ball, done: Value) -> Ball:
@@ -371,18 +319,16 @@ def _is_exact(value: Value) -> bool:
     return bool(_holds(value).all())
 
 
-def _folded(op: str, one: Ball, axis: int) -> Ball:
+def _folded(op: str, one: Ball) -> Ball:
+    """The fold along the last axis."""
     if op == "add":
-        return ball.total(one, axis)
+        return ball.total(one, -1)
     if op in ("maximum", "minimum"):
-        return ball.extreme(one, axis, op == "maximum")
-    elements = [Ball(c, r) for c, r in zip(*(np.moveaxis(a, axis, 0) for a in parts_of(one)), strict=True)]
-    result = elements[0]
-    if len(elements) == 1 and op.startswith("logical"):
-        result = ball.unary("logical_not", ball.unary("logical_not", result))
-    for element in elements[1:]:
-        result = ball.binary(op, result, element)
-    return result
+        return ball.extreme(one, -1, op == "maximum")
+    first, *others = (one.map(lambda a, n=n: a[..., n]) for n in range(one.centre.shape[-1]))
+    if not others and op.startswith("logical"):
+        return ball.unary("logical_not", ball.unary("logical_not", first))
+    return functools.reduce(partial(ball.binary, op), others, first)
 
 
 def _converted(one: Ball, dtype: DType, same: bool) -> Ball:
@@ -427,14 +373,10 @@ def enclose(
     other ranks.
     """
     memory = Balls()
-    for tensor, array in zip(program.inputs, inputs, strict=True):
-        memory.bind(tensor, np.ascontiguousarray(array).copy())
+    memory.begin(program, [np.ascontiguousarray(array) for array in inputs])
     run = _Run(events=[] if traced else None, keeps=keeps, deadline=deadline)
     with default_environment(), np.errstate(all="ignore"):
-        if len(program.cores) > 1:
-            RoundRobin[None](len(program.cores)).run([partial(_core, core, memory, run) for core in program.cores])
-        else:
-            _core(program.core, memory, run)
+        run_cores(program, lambda participant: Enclosure(memory, participant, run))
     outputs = [array.copy() for array in memory.results(program)]
     balls: list[Ball] = []
     for tensor, array in zip(program.outputs, outputs, strict=True):
@@ -442,7 +384,3 @@ def enclose(
         fits = one.centre.size == array.size and not run.lost
         balls.append((one if fits else ball.unknown((array.size,))).map(lambda a, s=array.shape: a.reshape(s)))
     return Outcome(outputs, balls, run.events or [])
-
-
-def _core(core: CoreProgram, memory: Balls, run: _Run, participant: Participant | None = None) -> None:
-    Enclosure(memory, participant, run).run(core.body)

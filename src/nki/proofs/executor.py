@@ -6,6 +6,7 @@ with one operand that depends on the inputs works on :class:`Symbols`: over the 
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,22 +14,23 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nki.backend.numpy.executor import Reference
-from nki.backend.numpy.values import Value
+from nki.backend.numpy.executor import run_cores
+from nki.backend.numpy.values import Value, laid_out, states
 from nki.base import element_types as dt
 from nki.base.element_types import DType
-from nki.ir.algebra import Step, last_of
+from nki.ir.algebra import Step
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
-from nki.ir.program import CoreProgram, Program
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.isa.tables.alu_operators import BITS
 from nki.proofs.memory import SymbolMemory, numbers_of
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array, Symbols, UndecidedError
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.round_robin import RoundRobin
+from nki.shadows.executor import Move, Real, ShadowExecutor
 
 
 class Symbolic(Value):
@@ -37,11 +39,13 @@ class Symbolic(Value):
     __slots__ = ("symbols",)
 
     def __init__(self, symbols: Symbols, dtype: DType) -> None:
-        if dtype.is_integer and not symbols.is_whole:
-            symbols = replace(
-                symbols, is_whole=True
-            )  # else a copy of bits or places would be rounded, to other numbers
+        if dtype.is_integer and not symbols.is_whole:  # else a copy of bits or places would be rounded
+            symbols = replace(symbols, is_whole=True)
         self.symbols, self.dtype = symbols, dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.symbols.shape
 
     def __getattr__(self, name: str) -> Any:
         if name == "array":
@@ -49,7 +53,7 @@ class Symbolic(Value):
         raise AttributeError(name)
 
 
-class Prover(Reference):
+class Prover(ShadowExecutor):
     """The algebra over :class:`Symbols`; ``reals`` has their arithmetic."""
 
     memory: SymbolMemory
@@ -57,7 +61,6 @@ class Prover(Reference):
     def __init__(self, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
         super().__init__(memory, participant)
         self.reals = reals
-        self.prints = False
 
     def execute(self, inst: Inst) -> None:
         try:
@@ -134,35 +137,19 @@ class Prover(Reference):
 
     # -- memory
 
-    def load(self, source: Access | float) -> Value:
-        if not isinstance(source, Access) or not self.memory.is_symbolic(source):
-            return super().load(source)
-        loaded = self.memory.load(source, self.reals)
-        return Symbolic(loaded.moved(lambda part: part.reshape(source.shape[0], -1)), source.dtype)
-
-    def flat(self, source: Access) -> Value:
+    def loaded(self, source: Access, rows: int, real: Real) -> Value:
         if not self.memory.is_symbolic(source):
-            return super().flat(source)
+            return real()
         loaded = self.memory.load(source, self.reals)
-        return Symbolic(loaded.moved(lambda part: part.reshape(1, -1)), source.dtype)
+        return Symbolic(loaded.moved(lambda part: part.reshape(rows, -1)), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
-        if not isinstance(value, Symbolic):
+        if isinstance(value, Symbolic):
+            place, lay_out = laid_out(target, value.shape)
+            self.memory.store(place, value.symbols.moved(lay_out))
+        else:
             self.memory.note_known(target)
             super().store(target, value)
-            return
-        symbols = value.symbols
-        size = symbols.present.size
-        if target.one_place():
-            columns = (
-                symbols.moved(lambda part: part.reshape(target.partitions, -1)) if size == target.size else symbols
-            )
-            target, symbols = last_of(target), columns.moved(lambda part: part[:, -1:])
-            size = symbols.present.size
-        shape = (target.partitions, target.free_elements)
-        if size != target.size:
-            symbols = symbols.moved(lambda part: np.broadcast_to(part, shape))
-        self.memory.store(target, symbols.moved(lambda part: part.reshape(target.shape)))
 
     def store_bits(self, target: Access, value: Value) -> None:
         if isinstance(value, Symbolic):
@@ -247,66 +234,36 @@ class Prover(Reference):
         return self.real(self.reals.select(negative, self.reals.multiply(slope, x), x))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        if not any(isinstance(each, Symbolic) for each in (condition, yes, no)):
-            return super().select(condition, yes, no)
         if isinstance(condition, Symbolic):
             return Symbolic(self.reals.select(*(self.symbols(each) for each in (condition, yes, no))), yes.dtype)
-        chosen = condition.array != 0
-        shape = np.broadcast_shapes(chosen.shape, *(self._shape(each) for each in (yes, no)))
-        sides = [self.symbols(each).moved(lambda part: np.broadcast_to(part, shape)) for each in (yes, no)]
-        return Symbolic(self.reals.choose(np.broadcast_to(chosen, shape), *sides), yes.dtype)
-
-    def _shape(self, value: Value) -> tuple[int, ...]:
-        return value.symbols.shape if isinstance(value, Symbolic) else value.array.shape
+        return super().select(condition, yes, no)
 
     # -- sums
 
-    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
-        if not isinstance(value, Symbolic) and not isinstance(start, Symbolic):
-            return super().reduce(op, value, groups, start)
-        symbols = self.symbols(value)
-        rows, columns = symbols.shape
-        runs = symbols.moved(lambda part: part.reshape(rows, groups, columns // groups))
-        if start is not None:
-            first = self.symbols(start).moved(lambda part: np.broadcast_to(part[:, :, None], (rows, groups, 1)))
-            runs = self.reals.joined([first, runs], lambda parts: np.concatenate(parts, axis=2))
-        return self._folded(op, runs)
-
-    def reduce_partitions(self, op: str, value: Value) -> Value:
-        if not isinstance(value, Symbolic):
-            return super().reduce_partitions(op, value)
-        columns = value.symbols.moved(lambda part: part.T[None])
-        return self._folded(op, columns)
-
-    def _folded(self, op: str, runs: Symbols) -> Value:
-        """Fold the last axis."""
+    def folded(self, op: str, real: Real, move: Move, *values: Value) -> Value:
+        if not any(isinstance(each, Symbolic) for each in values):
+            return real()
         if op in BITS:
             raise UndecidedError(f"{op} folds patterns of numbers that depend on the inputs")
+        runs = self._moved(move, values)
         if op == "add":
             return self.real(self.reals.total(runs, -1))
         if op == "maximum":
             return self.real(self.reals.greatest(runs))
         if op == "minimum":
             return self.real(self.reals.least(runs))
-        result = runs.moved(lambda part: part[..., 0])
-        for column in range(1, runs.shape[-1]):
-            element = runs.moved(lambda part, column=column: part[..., column])
-            result = BINARY[op](self.reals, result, element)
-        return self.real(result)
+        first, *others = (runs.moved(lambda part, n=n: part[..., n]) for n in range(runs.shape[-1]))
+        return self.real(functools.reduce(partial(BINARY[op], self.reals), others, first))
 
     def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
         if not any(isinstance(each, Symbolic) for each in (*values, start)):
             return super().scan(steps, values, start)
-        shape = np.broadcast_shapes(*(self._shape(each) for each in values))
+        shape = np.broadcast_shapes(*(each.shape for each in values))
         elements = [self.symbols(each).moved(lambda part: np.broadcast_to(part, shape)) for each in values]
         state = self.symbols(start).moved(lambda part: np.broadcast_to(part[:, 0], (shape[0],)))
-        states: list[Symbols] = []
-        for column in range(shape[1]):
-            for step, element in zip(steps, elements, strict=True):
-                sides = [state, element.moved(lambda part, column=column: part[:, column])]
-                state = BINARY[step.op](self.reals, *(sides if step.state_first else sides[::-1]))
-            states.append(state)
-        return self.real(self.reals.joined(states, lambda parts: np.stack(parts, axis=1)))
+        columns = ([e.moved(lambda part, n=n: part[:, n]) for e in elements] for n in range(shape[1]))
+        found = states(steps, columns, state, lambda op, x, y: BINARY[op](self.reals, x, y))
+        return self.real(self.reals.joined(found, lambda parts: np.stack(parts, axis=1)))
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
         if not isinstance(stationary, Symbolic) and not isinstance(moving, Symbolic):
@@ -316,39 +273,25 @@ class Prover(Reference):
 
     # -- places
 
-    def _moved(self, value: Value, move: Callable[[Array], Array], otherwise: Callable[[], Value]) -> Value:
-        return Symbolic(value.symbols.moved(move), value.dtype) if isinstance(value, Symbolic) else otherwise()
-
-    def transpose(self, value: Value) -> Value:
-        return self._moved(value, lambda part: part.T, partial(super().transpose, value))
-
-    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
-        stop = None if count is None else start + count * step
-        known = partial(super().strided, value, start, step, count)
-        return self._moved(value, lambda part: part[:, start:stop:step], known)
-
-    def reshape(self, value: Value, partitions: int) -> Value:
-        known = partial(super().reshape, value, partitions)
-        return self._moved(value, lambda part: part.reshape(partitions, -1), known)
-
-    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+    def moved(self, real: Real, move: Move, *values: Value) -> Value:
         if not any(isinstance(each, Symbolic) for each in values):
-            return super().stack(values, partitions)
-        rows = [self.symbols(each).moved(lambda part: part.reshape(-1)) for each in values]
-        whole = self.reals.joined(rows, np.concatenate)
-        return Symbolic(whole.moved(lambda part: part.reshape(partitions, -1)), values[0].dtype)
+            return real()
+        return Symbolic(self._moved(move, values), values[0].dtype)
+
+    def _moved(self, move: Move, values: Sequence[Value]) -> Symbols:
+        if len(values) == 1:
+            return self.symbols(values[0]).moved(move)
+        return self.reals.joined([self.symbols(each) for each in values], lambda parts: move(*parts))
 
     def gather(self, value: Value, index: Value) -> Value:
-        if not isinstance(value, Symbolic) and not isinstance(index, Symbolic):
+        if not isinstance(index, Symbolic):
             return super().gather(value, index)
-        symbols = self.symbols(value)
-        if isinstance(index, Symbolic):
-            return Symbolic(self.reals.gathered(symbols, index.symbols), value.dtype)
-        numbers = index.array.astype(np.int64)
-        if ((numbers < 0) | (numbers >= symbols.shape[1])).any():
+        return Symbolic(self.reals.gathered(self.symbols(value), index.symbols), value.dtype)
+
+    def beyond(self, gathered: Value, outside: NDArray[np.bool_]) -> Value:  # noqa: ARG002  # as the executor has it
+        if isinstance(gathered, Symbolic):
             raise UndecidedError("an element beyond its partition is gathered")
-        rows = np.arange(max(symbols.shape[0], len(numbers)))[:, None]
-        return Symbolic(symbols.moved(lambda part: part[rows % len(part), numbers]), value.dtype)
+        return gathered
 
     def bits(self, value: Value, dtype: DType) -> Value:
         if not isinstance(value, Symbolic):
@@ -371,9 +314,7 @@ class Prover(Reference):
     def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
         if not isinstance(value, Symbolic) and not isinstance(wanted, Symbolic):
             return super().find(value, wanted, last_first)
-        looked_for = self.reals.function_of_rows(
-            "the wanted", self.symbols(wanted), self._numbered(self._shape(wanted)[0], 8)
-        )
+        looked_for = self.reals.function_of_rows("the wanted", self.symbols(wanted), self._numbered(wanted.shape[0], 8))
         found = self.reals.function_of_rows(f"find, last first: {last_first}", self.symbols(value), looked_for)
         return Symbolic(found, dt.uint32)
 
@@ -474,16 +415,8 @@ def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) 
     reals.reads_undefined = program.propagates_undefined
     memory = SymbolMemory()
     memory.begin(program, inputs)
-    if len(program.cores) > 1:
-        runs = [partial(_run, core, memory, reals) for core in program.cores]
-        RoundRobin[None](len(program.cores)).run(runs)
-    else:
-        _run(program.core, memory, reals)
+    run_cores(program, partial(Prover, memory, reals))
     return [_output(memory, tensor, reals) for tensor in program.outputs]
-
-
-def _run(core: CoreProgram, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
-    Prover(memory, reals, participant).run(core.body)
 
 
 def _output(memory: SymbolMemory, tensor: Tensor, reals: Reals) -> Symbols:

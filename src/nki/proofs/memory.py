@@ -11,32 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.numpy.memory import Array, Memory
+from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.dtype_conversion import to_float32
 from nki.base.element_types import DType
 from nki.ir.program import Program
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access
 from nki.proofs.arithmetic import Arithmetic
 from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
+from nki.shadows.memory import ShadowMemory, Words
 
-Words = NDArray[np.uint32]
-KNOWN: Final = np.uint32(0xFFFFFFFF)
+_KNOWN: Final = np.uint32(0xFFFFFFFF)
 """In place of a residue: the element is a known number."""
 _NONE: Final = np.uint32(0xFFFFFFFE)
 """In place of a residue or of an exponent: there is none."""
 _INFINITIES: Final = {MINUS: 0xFFFFFFFD, FILL: 0xFFFFFFFC, PLUS: 0xFFFFFFFB}
-_LEAST: Final = np.uint32(0xFFFFFFFB)
 
 
-class SymbolMemory(Memory):
+class SymbolMemory(ShadowMemory):
     """A memory with numbers that are not known; a tensor without any has bytes only."""
+
+    FILLS = {"residue": _KNOWN, "exponent": _KNOWN, "facts": np.uint32(0), "kept": np.uint32(1)}  # noqa: RUF012
+    """``facts``: the number of the element's facts. ``kept``: the residue of the truth that it is finite."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._symbols: dict[Tensor, tuple[Words, ...]] = {}
-        """Of each element the residue, the exponent, the number of its facts, and the truth that it is kept."""
         self._facts: list[tuple[Size, bool]] = []
         """Size, and if the element is a whole number."""
         self._numbers: dict[tuple[Size, bool], int] = {}
+
+    def share(self, other: Memory) -> None:
+        super().share(other)
+        assert isinstance(other, SymbolMemory)
+        self._facts, self._numbers = other._facts, other._numbers
 
     def begin(self, program: Program, inputs: Sequence[Symbols | Array]) -> None:
         """Take the inputs of ``program``: an array is known; what the program changes is a copy."""
@@ -48,10 +54,6 @@ class SymbolMemory(Memory):
                 if tensor in program.outputs:
                     self.own(tensor)
 
-    def forget(self, tensor: Tensor) -> None:
-        super().forget(tensor)
-        self._symbols.pop(tensor, None)
-
     def window(self, access: Access) -> Array:
         """A writable view of known elements. Raises :class:`UndecidedError` if some are not known."""
         if self.is_symbolic(access):
@@ -60,49 +62,32 @@ class SymbolMemory(Memory):
             )
         return super().window(access)
 
-    def known_window(self, access: Access) -> Array:
-        """A writable view, known or not."""
-        return super().window(access)
-
     def is_symbolic(self, access: Access) -> bool:
-        """True if an element of ``access`` is not known."""
-        if not self._has_words(access):
+        """True if an element of ``access`` is not known. Raises :class:`UndecidedError` if bytes are parts of such."""
+        if self.is_bare(access):
             return False
-        if access.dtype.itemsize != access.tensor.dtype.itemsize:
-            raise UndecidedError(
-                f"{access.tensor.name!r} of {access.tensor.dtype} holds numbers that depend on the inputs, and is read "
-                f"as {access.dtype}"
-            )
-        return bool((self._view(0, access) != KNOWN).any())
-
-    def _has_words(self, access: Access) -> bool:
-        """True if there may be elements that are not known where ``access`` is."""
-        return access.tensor in self._symbols
-
-    def _make_words(self, access: Access) -> None:
-        """Make room for elements that are not known."""
-        if access.tensor not in self._symbols:
-            self._symbols[access.tensor] = new_words(access.tensor.elements)
-
-    def _view(self, part: int, access: Access) -> Words:
-        """Residues (part 0), exponents, numbers of facts or truths, in the shape of ``access``."""
-        words = self._symbols[access.tensor][part]
-        return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
+        if self.is_torn(access):
+            name, own = access.tensor.name, access.tensor.dtype
+            if self.home(access.tensor) is not access.tensor:
+                raise UndecidedError(f"{name!r} is read where other numbers were stored over a part of it")
+            stored = f"{name!r} of {own} holds numbers that depend on the inputs"
+            raise UndecidedError(f"{stored}, and is read as {access.dtype}")
+        return True
 
     def load(self, access: Access, arithmetic: Arithmetic) -> Symbols:
         """The elements of ``access``, in its shape; some are not known."""
         self._check(access)
-        residues, exponents = self._view(0, access).copy(), self._view(1, access).copy()
-        known = residues == KNOWN
+        residues, exponents = self.words(access, "residue").copy(), self.words(access, "exponent").copy()
+        known = residues == _KNOWN
         infinities = np.zeros(residues.shape, np.int8)
         for sign, word in _INFINITIES.items():
             infinities[residues == word] = sign
         is_infinite = (infinities != 0) | known
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
-        numbers: list[int] = np.unique(self._view(2, access)[~known]).tolist()
+        numbers: list[int] = np.unique(self.words(access, "facts")[~known]).tolist()
         facts = [self._facts[number] for number in numbers]
-        kept = np.where(known, np.uint32(1), self._view(3, access))
+        kept = np.where(known, np.uint32(1), self.words(access, "kept"))
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
             None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
@@ -114,7 +99,7 @@ class SymbolMemory(Memory):
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
         if known.any():
-            known_numbers = numbers_of(self.known_window(access), access.dtype, known)
+            known_numbers = numbers_of(super().window(access), access.dtype, known)
             value = arithmetic.choose(known, arithmetic.constant(known_numbers), value)
         return value
 
@@ -134,24 +119,27 @@ class SymbolMemory(Memory):
 
     def note_known(self, access: Access) -> None:
         """Known numbers are about to be stored to ``access``."""
-        if self._has_words(access) and self.is_symbolic(access):
-            self._view(0, access)[...] = KNOWN
+        if self.home(access.tensor) is not access.tensor or self.is_symbolic(access):
+            self.clear(access)
 
     def store(self, access: Access, value: Symbols) -> None:
         """Store a value of the shape of ``access``."""
         self._check(access)
-        self._make_words(access)
+        if self.home(access.tensor) is access.tensor and self.as_stored(access) is None:
+            raise UndecidedError(
+                f"numbers that depend on the inputs are stored to {access.tensor.name!r} of {access.tensor.dtype} as "
+                f"{access.dtype}"
+            )
+        self.make(access.tensor, self.FILLS)
         residues, exponents = (
-            np.broadcast_to(_NONE, value.shape) if part is None else part.astype(np.uint32)
-            for part in (value.residues, value.exponents)
+            _NONE if part is None else part.astype(np.uint32) for part in (value.residues, value.exponents)
         )
         if value.infinities is not None:
             for sign, word in _INFINITIES.items():
                 residues = np.where(value.infinities == sign, np.uint32(word), residues)
-        self._view(0, access)[...] = residues
-        self._view(1, access)[...] = exponents
-        self._view(2, access)[...] = self._number(value.size, value.is_whole)
-        self._view(3, access)[...] = 1 if value.kept is None else value.kept
+        facts = self._number(value.size, value.is_whole)
+        kept = 1 if value.kept is None else value.kept
+        self.set_words(access, {"residue": residues, "exponent": exponents, "facts": facts, "kept": kept})
 
     def _number(self, size: Size, is_whole: bool) -> int:
         """The number of these facts."""
@@ -161,9 +149,8 @@ class SymbolMemory(Memory):
         return number
 
 
-def new_words(count: int) -> tuple[Words, ...]:
-    """Words of so many elements, all of them known."""
-    return np.full(count, KNOWN), np.full(count, KNOWN), np.zeros(count, np.uint32), np.ones(count, np.uint32)
+class PlacedSymbols(PlacedMemory, SymbolMemory):
+    """The same in the bytes of SBUF and PSUM, which tiles share: for programs after ``allocate``."""
 
 
 def numbers_of(array: Array, dtype: DType, chosen: NDArray[np.bool_] | None = None) -> Array:
@@ -172,4 +159,4 @@ def numbers_of(array: Array, dtype: DType, chosen: NDArray[np.bool_] | None = No
     return numbers if chosen is None else np.where(chosen, numbers, np.zeros((), numbers.dtype))
 
 
-__all__ = ["KNOWN", "SymbolMemory", "Words", "new_words", "numbers_of"]
+__all__ = ["PlacedSymbols", "SymbolMemory", "numbers_of"]

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.numpy import executor
-from nki.backend.numpy.memory import Memory
+from nki.backend.numpy.executor import run_cores
 from nki.base.element_types import DType
 from nki.ir.program import Program
+from nki.ir.types import Access
 from nki.numerics.floating_point import default_environment
-from nki.rendezvous.protocol import Participant
+from nki.rounding.error_executor import ErrorExecutor, Stored
+from nki.rounding.error_memory import ErrorMemory
 from nki.rounding.line_notes import Notes
-from nki.rounding.shadow_executor import ShadowExecutor, Stored
-from nki.rounding.shadow_memory import ShadowMemory
 from nki.rounding.tracked import Doubles, Source
 
 Array = NDArray[Any]
@@ -40,24 +40,19 @@ class Output:
 
 def run(program: Program, arrays: Sequence[Array], stored: Stored | None = None) -> tuple[list[Output], Notes]:
     """Run ``program``, after stage ``accumulate``, on dense ``arrays``, which stay as they are."""
-    shadows, notes = ShadowMemory(), Notes()
-
-    def make(memory: Memory, participant: Participant | None) -> ShadowExecutor:
-        return ShadowExecutor(memory, participant, shadows, notes, stored)
-
+    memory, notes = ErrorMemory(), Notes()
+    memory.begin(program, arrays)
     with default_environment():
-        results = executor.run(program, list(arrays), make=make)
+        run_cores(program, lambda participant: ErrorExecutor(memory, participant, notes, stored))
     specs = program.signature.output_specs()
     outputs: list[Output] = []
-    for tensor, spec, array in zip(program.outputs, specs, results, strict=True):
-        shadow = shadows.of(tensor)
+    for tensor, spec, array in zip(program.outputs, specs, memory.results(program), strict=True):
         with np.errstate(all="ignore"):
             real = array.reshape(-1).astype(np.float64)
-        known = shadow is not None and spec.dtype is tensor.dtype
-        exact = shadow.exact if shadow is not None and known else real
-        errors = dict(shadow.errors) if shadow is not None and known else {}
-        last = shadow.last if shadow is not None else frozenset[Source]()
-        outputs.append(Output(spec.name, spec.shape, spec.dtype, real, exact, errors, last))
+        shadow = memory.load(Access.whole(tensor), 1) if spec.dtype is tensor.dtype else None
+        exact, errors, last = shadow or (real, {}, frozenset[Source]())
+        flat = {source: error.reshape(-1) for source, error in errors.items()}
+        outputs.append(Output(spec.name, spec.shape, spec.dtype, real, exact.reshape(-1), flat, last))
     return outputs, notes
 
 

@@ -16,12 +16,12 @@ from nki.backend.numpy import alu_operations, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
 from nki.backend.numpy.rank_exchange import RankExchange, takes_part
-from nki.backend.numpy.values import Runs, Value
+from nki.backend.numpy.values import Runs, Value, laid_out, runs_of, states
 from nki.base import element_types as dt
 from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
 from nki.base.element_types import DType
 from nki.base.tensor_text import device_print
-from nki.ir.algebra import Step, column_of, last_of, reinterpreted
+from nki.ir.algebra import Step, column_of, reinterpreted
 from nki.ir.effects import Collective
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
@@ -219,19 +219,14 @@ class Reference:
 
     def store(self, target: Access, value: Value) -> None:
         assert value.dtype is target.dtype, "semantics cast before they store"
-        if target.one_place():
-            columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
-            target, value = last_of(target), Value(columns[:, -1:], value.dtype)
+        place, lay_out = laid_out(target, value.shape)
         if self.observer is not None:
-            self.observer.writes(target)
-        window = self.memory.window(target)
-        if isinstance(value, Runs) and window.flags.c_contiguous:
+            self.observer.writes(place)
+        window = self.memory.window(place)
+        if isinstance(value, Runs) and place is target and window.flags.c_contiguous:
             value.copy_to(window.reshape(-1))
-            return
-        shape = (target.partitions, target.free_elements)
-        whole = value.array.size == target.size
-        array = value.array if whole else np.broadcast_to(value.array, shape)
-        window[...] = array.reshape(target.shape)
+        else:
+            window[...] = lay_out(value.array)
 
     def store_bits(self, target: Access, value: Value) -> None:
         self.store(reinterpreted(target, value.dtype), value)
@@ -280,9 +275,8 @@ class Reference:
     def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
         rows, columns = value.array.shape
         if start is not None:
-            runs = self.numbers(value).reshape(rows, groups, columns // groups)
-            first = np.broadcast_to(self.numbers(start)[:, :, None], (rows, groups, 1))
-            value = Value(np.concatenate([first, runs], axis=2).reshape(rows, -1), dt.float32)
+            runs = runs_of(self.numbers(value), groups, self.numbers(start))
+            value = Value(runs.reshape(rows, -1), dt.float32)
             columns += groups
         folded = self._fold(op, value, (rows, groups, columns // groups), 2)
         return Value(folded.array.reshape(rows, groups), folded.dtype)
@@ -291,14 +285,10 @@ class Reference:
         elements: tuple[Array, ...] = np.broadcast_arrays(*[self.numbers(v) for v in values])
         rows, columns = elements[0].shape
         state: Array = np.broadcast_to(self.numbers(start)[:, 0], (rows,))
-        result = np.empty((rows, columns), state.dtype)
+        each = ([array[:, column] for array in elements] for column in range(columns))
         with np.errstate(all="ignore"):
-            for column in range(columns):
-                for step, array in zip(steps, elements, strict=True):
-                    sides = (state, array[:, column])
-                    state = alu_operations.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
-                result[:, column] = state
-        return self.computed(result)
+            found = states(steps, each, state, lambda op, x, y: alu_operations.BINARY[op](x, y))
+        return self.computed(np.stack(found, axis=1))
 
     def reduce_partitions(self, op: str, value: Value) -> Value:
         folded = self._fold(op, value, value.array.shape, 0)
@@ -466,28 +456,28 @@ Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
 """Makes the observer of the program of one core and of its executor."""
 
 
-Make = Callable[[Memory, Participant | None], Reference]
+Make = Callable[[Participant | None], Reference]
 """Makes the executor of one core."""
 
 
-def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, make: Make = Reference) -> list[Array]:
+def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
     memory = Memory()
-    for tensor, array in zip(kernel.inputs, inputs, strict=True):
-        memory.bind(tensor, array)
-        if tensor in kernel.outputs:
-            memory.own(tensor)
-    if len(kernel.cores) > 1:
-        RoundRobin[None](len(kernel.cores)).run([partial(_run, core, memory, watch, make) for core in kernel.cores])
-    else:
-        _run(kernel.core, memory, watch, make)
+    memory.begin(kernel, inputs)
+    run_cores(kernel, partial(Reference, memory), watch)
     return memory.results(kernel)
 
 
-def _run(
-    core: CoreProgram, memory: Memory, watch: Watch | None, make: Make, participant: Participant | None = None
-) -> None:
-    executor = make(memory, participant)
-    if watch is not None:
-        executor.observer = watch(core, executor)
-    executor.run(core.body)
+def run_cores(kernel: Program, make: Make, watch: Watch | None = None) -> None:
+    """Run all cores of ``kernel``; ``make`` gives each its executor, on the memory that they share."""
+
+    def run_core(core: CoreProgram, participant: Participant | None = None) -> None:
+        executor = make(participant)
+        if watch is not None:
+            executor.observer = watch(core, executor)
+        executor.run(core.body)
+
+    if len(kernel.cores) > 1:
+        RoundRobin[None](len(kernel.cores)).run([partial(run_core, core) for core in kernel.cores])
+    else:
+        run_core(kernel.core)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,16 @@ from nki.ir.types import Access, Tensor
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
+
+
+class SharedBytes:
+    """The bytes of SBUF or PSUM of one core, ``pitch`` of them in a partition, which tiles share."""
+
+    __slots__ = ("array", "pitch")
+
+    def __init__(self, partitions: int, pitch: int) -> None:
+        self.array = np.full(partitions * pitch, 0xFF, np.uint8)
+        self.pitch = pitch
 
 
 class Memory:
@@ -27,6 +38,13 @@ class Memory:
         self._blocks[tensor] = array.reshape(-1).view(np.uint8)
         self._borrowed.add(tensor)
 
+    def begin(self, program: Program, inputs: Sequence[Array]) -> None:
+        """Take the inputs of ``program``, which stay as they are: what the program changes is a copy."""
+        for tensor, array in zip(program.inputs, inputs, strict=True):
+            self.bind(tensor, array)
+            if tensor in program.outputs:
+                self.own(tensor)
+
     def own(self, tensor: Tensor) -> None:
         """Replace the caller's array by a copy, because the tensor is about to be written."""
         if tensor in self._borrowed:
@@ -36,6 +54,10 @@ class Memory:
     def forget(self, tensor: Tensor) -> None:
         """Free the block of ``tensor``, which is not used any more."""
         self._blocks.pop(tensor, None)
+
+    def share(self, other: Memory) -> None:
+        """Have the tensors of ``other``, the memory of another core of the launch."""
+        self._blocks, self._borrowed = other._blocks, other._borrowed
 
     def _block(self, tensor: Tensor) -> Bytes:
         block = self._blocks.get(tensor)
@@ -51,14 +73,19 @@ class Memory:
             return contents.reshape(-1).view(np.uint8)
         return np.frombuffer(tensor.dtype.poison * tensor.elements, np.uint8).copy()
 
-    def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
-        """The block of the tensor of ``access``, byte offset and byte strides."""
+    def home(self, tensor: Tensor) -> Tensor | SharedBytes:
+        """The tensor itself, if it has a block of its own; the bytes that tiles share, if it lies in them."""
+        return tensor
+
+    def address(self, access: Access) -> tuple[int, tuple[int, ...]]:
+        """Byte offset and byte strides of ``access`` in the home of its tensor."""
         size = access.dtype.itemsize
-        return self._block(access.tensor), access.offset * size, tuple([step * size for step in access.strides])
+        return access.offset * size, tuple([step * size for step in access.strides])
 
     def window(self, access: Access) -> Array:
         """A writable view of the elements of ``access``, in its shape."""
-        block, offset, strides = self.address(access)
+        block = self._block(access.tensor)
+        offset, strides = self.address(access)
         # NumPy does not stride over element types that it did not define itself: the view is taken on plain words.
         words = np.ndarray(access.shape, f"u{access.dtype.itemsize}", block, offset, strides)
         return words.view(access.dtype.plain)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-import numpy as np
-
-from nki.backend.numpy.memory import Bytes, Memory
+from nki.backend.numpy.memory import Bytes, Memory, SharedBytes
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
 
@@ -22,34 +20,39 @@ class PlacedMemory(Memory):
     def __init__(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> None:
         super().__init__()
         self._placement = placement
-        self._rows = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
-        """Bytes from partition to partition."""
-        self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.items()}
+        pitches = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
+        self._shared = {buffer: SharedBytes(target.partitions, pitch) for buffer, pitch in pitches.items()}
 
     def other_core(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> Self:
         """The memory of another core of the launch: an SBUF and a PSUM of its own, and the same tensors in HBM."""
         other = type(self)(target, placement)
-        other._blocks, other._borrowed = self._blocks, self._borrowed
+        other.share(self)
         return other
 
-    def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
-        tensor = access.tensor
-        place = self._place(tensor)
+    def home(self, tensor: Tensor) -> Tensor | SharedBytes:
+        return tensor if self._place(tensor) is None else self._shared[tensor.buffer]
+
+    def address(self, access: Access) -> tuple[int, tuple[int, ...]]:
+        place = self._place(access.tensor)
         if place is None:
             return super().address(access)
-        first = place[0] * self._rows[tensor.buffer] + place[1]
+        first = place[0] * self._shared[access.buffer].pitch + place[1]
         strides = tuple([self._displacement(access, step) for step in access.strides])
-        return self._bytes[tensor.buffer], first + self._displacement(access, access.offset), strides
+        return first + self._displacement(access, access.offset), strides
+
+    def _block(self, tensor: Tensor) -> Bytes:
+        home = self.home(tensor)
+        return home.array if isinstance(home, SharedBytes) else super()._block(tensor)
 
     def _place(self, tensor: Tensor) -> tuple[int, int] | None:
         """The first partition and the byte offset of ``tensor``; None if it has a block of its own."""
-        return (self._placement.get(tensor) or tensor.address) if tensor.buffer in self._bytes else None
+        return (self._placement.get(tensor) or tensor.address) if tensor.buffer in self._shared else None
 
     def _displacement(self, access: Access, elements: int) -> int:
         """Bytes between two elements of the tensor of ``access`` that are ``elements`` apart in it."""
         # Any dimension may step over partitions: MX instructions take their scales from four partitions in 32.
         partitions, columns = divmod(abs(elements), access.partition_step)
-        distance = partitions * self._rows[access.buffer] + columns * access.dtype.itemsize
+        distance = partitions * self._shared[access.buffer].pitch + columns * access.dtype.itemsize
         return distance if elements >= 0 else -distance
 
 

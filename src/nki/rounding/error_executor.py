@@ -7,15 +7,13 @@ bounds, and packed formats. Casts between floats are the identity of the shadow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nki.backend.numpy.executor import Reference
-from nki.backend.numpy.memory import Memory
-from nki.backend.numpy.values import Value
+from nki.backend.numpy.values import Value, laid_out
 from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.ir.algebra import Step
@@ -24,8 +22,8 @@ from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu_operators import BITS, TRUTHS
 from nki.rendezvous.protocol import Participant
 from nki.rounding import float64_primitives as exact
+from nki.rounding.error_memory import ErrorMemory
 from nki.rounding.line_notes import EPSILON, Notes
-from nki.rounding.shadow_memory import ShadowMemory
 from nki.rounding.tracked import (
     Doubles,
     Errors,
@@ -42,6 +40,7 @@ from nki.rounding.tracked import (
     pooled,
     tracked,
 )
+from nki.shadows.executor import Move, Real, ShadowExecutor
 
 MOST_SOURCES: Final = 8
 """Sources of error that a tile tells apart; the least ones are joined."""
@@ -59,23 +58,18 @@ Stored = Callable[[Inst, Access, Value, Doubles], None]
 """Is told of each result: the instruction, where it goes, its elements, and what they would be without rounding."""
 
 
-class ShadowExecutor(Reference):
-    """The algebra over arrays with shadows, of one core; all cores share ``shadows`` and ``notes``."""
+class ErrorExecutor(ShadowExecutor):
+    """The algebra over arrays with shadows, of one core; all cores share ``memory`` and ``notes``."""
+
+    memory: ErrorMemory
 
     def __init__(
-        self,
-        memory: Memory,
-        participant: Participant | None,
-        shadows: ShadowMemory,
-        notes: Notes,
-        stored: Stored | None = None,
+        self, memory: ErrorMemory, participant: Participant | None, notes: Notes, stored: Stored | None = None
     ) -> None:
         super().__init__(memory, participant)
-        self.shadows = shadows
         self.notes = notes
         self.told = stored
         self.line = 0
-        self.prints = False
 
     def execute(self, inst: Inst) -> None:
         self.line = self.notes.number(inst)
@@ -85,22 +79,13 @@ class ShadowExecutor(Reference):
         super()._execute_resolved(inst)
         for access in inst.writes():
             if is_element_indexed(access):  # scattered from a tile of their own; its shadow does not follow
-                self.shadows.forget(access.tensor)
+                self.memory.drop(access.tensor)
 
     # Values come and go.
 
-    def load(self, source: Access | float) -> Value:
-        value = super().load(source)
-        return self._with_shadow(value, source, source.shape[0]) if isinstance(source, Access) else value
-
-    def flat(self, source: Access) -> Value:
-        return self._with_shadow(super().flat(source), source, 1)
-
-    def _with_shadow(self, value: Value, source: Access, rows: int) -> Value:
-        shadow = self.shadows.load(source, rows)
-        if shadow is None:
-            return value
-        return Tracked(value.array, value.dtype, None, *shadow)
+    def loaded(self, source: Access, rows: int, real: Real) -> Value:
+        value, shadow = real(), self.memory.load(source, rows)
+        return value if shadow is None else Tracked(value.array, value.dtype, None, *shadow)
 
     def const(self, value: Any, dtype: DType) -> Value:
         real = super().const(value, dtype)
@@ -158,10 +143,9 @@ class ShadowExecutor(Reference):
         super().store(target, value)
         if self.told is not None and self.running is not None:
             self.told(self.running, target, value, doubles(kept) if ideal is None else ideal)
-        if target.one_place():
-            self.shadows.refresh(target, self.memory)
-            return
-        self.shadows.store(target, self.memory, ideal, pooled(errors, MOST_SOURCES), kept.last)
+        place, lay_out = laid_out(target, value.shape)
+        errors = {source: lay_out(error) for source, error in pooled(errors, MOST_SOURCES).items()}
+        self.memory.store(place, None if ideal is None else lay_out(ideal), errors, kept.last)
 
     def _operands_are_finite(self) -> bool:
         inst = self.running
@@ -176,7 +160,7 @@ class ShadowExecutor(Reference):
 
     def put(self, target: Access, places: Value, value: Value) -> None:
         super().put(target, places, value)
-        self.shadows.refresh(target, self.memory)
+        self.memory.refresh(target)
 
     # Arithmetic.
 
@@ -247,35 +231,18 @@ class ShadowExecutor(Reference):
             return _by_slope(real, row, tracked(value))
         return lifted(real, row, value)
 
-    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
-        real = super().reduce(op, value, groups, start)
+    def folded(self, op: str, real: Real, move: Move, *values: Value) -> Value:
+        done = real()
         if op not in exact.FOLDS:
-            return real
-        rows, columns = value.array.shape
+            return done
 
-        def runs(x: Doubles, first: Doubles | None = None) -> Doubles:
-            parts = x.reshape(rows, groups, columns // groups)
-            if first is None:
-                return parts
-            return np.concatenate([np.broadcast_to(first[:, :, None], (rows, groups, 1)), parts], axis=2)
+        def fold(*parts: Doubles) -> Doubles:
+            return exact.fold(op, move(*parts), 2)
 
-        def folded(x: Doubles, first: Doubles | None = None) -> Doubles:
-            return exact.fold(op, runs(x, first), 2)
-
-        values = (value,) if start is None else (value, start)
-        result = lifted(real, folded, *values)
+        result = lifted(done, fold, *values)
         if op in ("add", "subtract"):
-            terms = columns // groups + (start is not None)
-            self._summed(result, terms, lambda: np.abs(runs(*map(_ideal, values))).sum(axis=2))
-        return result
-
-    def reduce_partitions(self, op: str, value: Value) -> Value:
-        real = super().reduce_partitions(op, value)
-        if op not in exact.FOLDS:
-            return real
-        result = lifted(real, lambda x: exact.fold(op, x, 0).reshape(1, -1), value)
-        if op in ("add", "subtract"):
-            self._summed(result, len(value.array), lambda: np.abs(_ideal(value)).sum(axis=0).reshape(1, -1))
+            terms = values[0].array.size // done.array.size + len(values) - 1
+            self._summed(result, terms, lambda: np.abs(move(*map(_ideal, values))).sum(axis=2))
         return result
 
     def _summed(self, result: Tracked, terms: int, magnitude: Callable[[], Doubles]) -> None:
@@ -305,38 +272,14 @@ class ShadowExecutor(Reference):
     def top8(self, value: Value) -> Value:
         return lifted(super().top8(value), lambda x: -np.sort(-x, axis=1)[:, :8], value)
 
-    # Moves.
+    def moved(self, real: Real, move: Move, *values: Value) -> Value:
+        return moved(real(), move, *values)
 
-    def transpose(self, value: Value) -> Value:
-        return moved(super().transpose(value), lambda x: x.T.copy(), value)
+    def beyond(self, gathered: Value, outside: NDArray[np.bool_]) -> Value:
+        def without(x: Doubles) -> Doubles:
+            return np.where(outside, np.nan, x)
 
-    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
-        stop = None if count is None else start + count * step
-        return moved(super().strided(value, start, step, count), lambda x: x[:, start:stop:step], value)
-
-    def reshape(self, value: Value, partitions: int) -> Value:
-        return moved(super().reshape(value, partitions), lambda x: x.reshape(partitions, -1), value)
-
-    def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        chosen = condition.array != 0
-        return moved(super().select(condition, yes, no), partial(np.where, chosen), yes, no)
-
-    def gather(self, value: Value, index: Value) -> Value:
-        real = super().gather(value, index)
-        numbers = index.array.astype(np.int64)
-        count = value.array.shape[1]
-        outside = (numbers < 0) | (numbers >= count)
-        rows = np.arange(max(len(value.array), len(numbers)))[:, None] % len(value.array)
-        places = np.where(outside, 0, numbers)
-        return moved(real, lambda x: np.where(outside, np.nan, x[rows, places]), value)
-
-    def stack(self, values: Sequence[Value], partitions: int) -> Value:
-        real = super().stack(values, partitions)
-
-        def joined(*each: Doubles) -> Doubles:
-            return np.concatenate([x.reshape(-1) for x in each]).reshape(partitions, -1)
-
-        return moved(real, joined, *values)
+        return moved(gathered, without, gathered)
 
 
 def _is_to_integer(*operands: Value | None) -> bool:
