@@ -8,6 +8,7 @@ an unknown function: a keyed hash of its arguments (:mod:`nki.proofs.reals`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,10 +21,26 @@ from numpy.typing import NDArray
 from nki.proofs import constants
 from nki.proofs.constants import Closed
 from nki.proofs.field import Field, UnluckyError, Words, mixed, product
-from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs, Size, Symbols, UndecidedError, joined
+from nki.proofs.symbols import (
+    KNOWN_SIZE,
+    MINUS,
+    NOT_NEGATIVE,
+    PLUS,
+    POSITIVE,
+    Array,
+    Join,
+    Levels,
+    Signs,
+    Size,
+    Symbols,
+    UndecidedError,
+    joined,
+)
 
 LEAST_FILL: Final = -9000.0
-"""A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
+"""A float32 constant of at most this masks: exp(x - 9000) is 0 for every x below 8896."""
+LEAST_LEVEL: Final = 900.0
+"""What is left of such a constant after a scale or a sum masks too if it is so large, else it is a number as others."""
 _MOST_DEGREE: Final = 256
 _INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
 _NO_SQUARES: Final = "for the bound, products of the numbers under different roots are no squares"
@@ -31,6 +48,8 @@ _MANY: Final = 512
 """In so many exponents some are no units by chance: one of 6,000 is none."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
+_POWERS: Final = (2, -2, 1, -1, 4, -4, 3, -3, 6, 8)
+"""Twice the factors of logarithms with which their powers are known."""
 
 
 @dataclass
@@ -71,17 +90,18 @@ class Arithmetic:
         """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
         if numbers.dtype.kind in "iub":
             whole = numbers.astype(np.int64)
-            return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE)
+            return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE, sign=_sign_of(whole))
         values = numbers.astype(np.float32)
         if np.isnan(values).any():
             raise UndecidedError("a NaN, or memory that nothing has written, is read")
         infinities = np.zeros(values.shape, np.int8)
-        infinities[values <= LEAST_FILL] = FILL
         infinities[np.isneginf(values)] = MINUS
         infinities[np.isposinf(values)] = PLUS
+        levels = np.where((values <= LEAST_FILL) & (infinities == 0), values.astype(np.float64), 0.0)
         has_infinities = bool(infinities.any())
         values = np.where(infinities != 0, np.float32(0), values) if has_infinities else values
         is_whole = bool((values == np.rint(values)).all() and (np.abs(values) < 1 << 53).all())
+        sign = 0 if has_infinities else _sign_of(values)
         if is_whole:
             residues, exponents = self._of_whole(values.astype(np.int64))
         else:
@@ -90,7 +110,13 @@ class Arithmetic:
             tables = [np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1)]
             residues, exponents = (table[places].reshape(values.shape) for table in tables)
         return Symbols(
-            residues, exponents, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE
+            residues,
+            exponents,
+            infinities if has_infinities else None,
+            is_whole and not has_infinities,
+            KNOWN_SIZE,
+            sign=sign,
+            levels=_large(levels),
         )
 
     def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
@@ -194,8 +220,15 @@ class Arithmetic:
                 left.is_whole and right.is_whole,
                 self._limited(left.size.added(right.size)),
                 self._product_of_kept(left, right),
+                max(left.sign, right.sign) if left.sign and right.sign else 0,
+                None if left.levels is None and right.levels is None else _large(left.heights + right.heights),
+                None if left.power is None and right.power is None else self.multiply(*map(self._power_of, (left, right))),
             )
         )
+
+    def _power_of(self, value: Symbols) -> Symbols:
+        """``exp`` of a value, residues only."""
+        return self.exp(value) if value.power is None else value.power
 
     def _product_of_kept(self, left: Symbols, right: Symbols) -> Words | None:
         if left.kept is None or right.kept is None:
@@ -209,7 +242,7 @@ class Arithmetic:
         one, other = np.broadcast_arrays(left.signs, right.signs)
         if ((one > 0) & (other < 0) | (one < 0) & (other > 0)).any():
             raise UndecidedError("infinity is subtracted from infinity, which gives NaN")
-        return np.where(one == MINUS, one, np.where(other == 0, one, other))
+        return np.where(other == 0, one, other)
 
     def _without(self, value: Symbols) -> Symbols:
         """``value`` with parts of 0 at infinite elements."""
@@ -229,8 +262,6 @@ class Arithmetic:
     def negative(self, value: Symbols) -> Symbols:
         if value.kept is not None:
             raise UndecidedError("a number that may be minus infinity is negated")
-        if value.infinities is not None and (value.infinities == FILL).any():
-            raise UndecidedError("a constant that is read as minus infinity is negated")
         return self._without(
             Symbols(
                 None if value.residues is None else (self.p - value.residues) % self.p,
@@ -238,6 +269,10 @@ class Arithmetic:
                 None if value.infinities is None else -value.infinities,
                 value.is_whole,
                 value.size,
+                None,
+                NOT_NEGATIVE if value.size == KNOWN_SIZE and self.is_zero(value).all() else 0,
+                None if value.levels is None else -value.levels,
+                None if value.power is None else self.reciprocal(value.power),
             )
         )
 
@@ -253,12 +288,30 @@ class Arithmetic:
             None,
             left.is_whole and right.is_whole,
             self._limited(left.size.multiplied(right.size)),
+            None,
+            min(left.sign, right.sign) or NOT_NEGATIVE * _are_same(left, right),
+            None,
+            self._power_of_product(left, right),
         )
+
+    def _power_of_product(self, left: Symbols, right: Symbols) -> Symbols | None:
+        """exp(k x) = exp(x)^k for halves of whole numbers k."""
+        for value, factor in ((left, right), (right, left)):
+            if value.power is not None and factor.size == KNOWN_SIZE and factor.residues is not None:
+                for twice in _POWERS:
+                    if (factor.residues == self._fraction(Fraction(twice, 2)).residues).all():
+                        shape = np.broadcast_shapes(left.shape, right.shape)
+                        found = self.power(value.power, twice / 2)
+                        return found.moved(lambda part: np.broadcast_to(part, shape))
+        return None
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
         """``value`` times known numbers, which may have infinite elements if the factors there are not 0."""
         if value.is_finite:
-            return self.multiply(value, self.constant(factors))
+            found = self.multiply(value, self.constant(factors))
+            if value.levels is None:
+                return found
+            return replace(found, levels=_large(value.levels * factors.astype(np.float64)))
         if value.kept is not None:
             if (factors.astype(np.float32) <= 0).any():
                 raise UndecidedError("a number that may be minus infinity is multiplied by one that is not positive")
@@ -268,10 +321,8 @@ class Arithmetic:
         infinities, known = np.broadcast_arrays(value.infinities, factors.astype(np.float32))
         if (known[infinities != 0] == 0).any():
             raise UndecidedError("infinity is multiplied by 0, which gives NaN")
-        if (known[infinities == FILL] < 0).any():
-            raise UndecidedError("a constant that is read as minus infinity is multiplied by a negative number")
         signs = np.where(known < 0, -infinities, infinities)
-        product = self.multiply(value.finite(), self.constant(factors))
+        product = self.scale(value.finite(), factors)
         return self._without(replace(product, infinities=signs))
 
     def reciprocal(self, value: Symbols) -> Symbols:
@@ -279,9 +330,9 @@ class Arithmetic:
             raise UndecidedError("a number that may be minus infinity divides")
         if value.infinities is None:
             residues = None if value.residues is None else self.field.inverse(value.residues)
-            return Symbols(residues, self._exponent_inverses(value), size=self._limited(value.size.inverted()))
-        if (value.infinities == FILL).any():
-            raise UndecidedError("a constant that is read as minus infinity divides")
+            exponents = self._exponent_inverses(value)
+            sign = POSITIVE if value.sign else 0
+            return Symbols(residues, exponents, size=self._limited(value.size.inverted()), sign=sign)
         infinite = value.infinities != 0
         inverse = self.reciprocal(value.finite().moved(lambda part: np.where(infinite, np.uint64(1), part)))
         return inverse.moved(lambda part: np.where(infinite, np.uint64(0), part))
@@ -318,8 +369,17 @@ class Arithmetic:
                 infinities,
                 value.is_whole,
                 self._limited(value.size.summed(value.shape[axis])),
+                None,
+                value.sign,
+                None if value.levels is None else _large(value.levels.sum(axis)),
+                None if value.power is None else self._product(value.power, axis),
             )
         )
+
+    def _product(self, value: Symbols, axis: int) -> Symbols:
+        """The product along an axis."""
+        columns = [value.moved(lambda part, i=i: np.take(part, i, axis)) for i in range(value.shape[axis])]
+        return functools.reduce(self.multiply, columns)
 
     def matmul(self, left: Symbols, right: Symbols) -> Symbols:
         """``left @ right`` of matrices."""
@@ -331,25 +391,33 @@ class Arithmetic:
         if left.exponents is not None and right.exponents is not None:
             exponents = product(left.exponents, right.exponents, self.field.n)
         size = self._limited(left.size.multiplied(right.size).summed(left.shape[1]))
-        return Symbols(residues, exponents, None, left.is_whole and right.is_whole, size)
+        return Symbols(
+            residues, exponents, None, left.is_whole and right.is_whole, size, sign=min(left.sign, right.sign)
+        )
 
     # -- exp, log and powers
 
     def exp(self, value: Symbols) -> Symbols:
         if value.infinities is not None and (value.infinities > 0).any():
             raise UndecidedError("exp of plus infinity")
-        if value.infinities is not None and (value.infinities == FILL).any():
+        is_masked = value.levels is not None and value.levels < 0
+        if np.any(is_masked):
             self.note_fill()
-        if value.exponents is not None:
+        if value.exponents is not None and value.power is None:
             self.exponent_degree = max(self.exponent_degree, value.size.numerator + value.size.denominator)
         exponents = self.with_exponents(value).exponents
         assert exponents is not None
-        residues = self.field.exp(exponents)
-        if value.infinities is not None:
-            residues = np.where(value.infinities == 0, residues, np.uint64(0))
+        residues, size = self.field.exp(exponents), self._of_unknown(value)
+        if value.power is not None:
+            assert value.power.residues is not None
+            residues, size = value.power.residues, value.power.size
+        is_zero = is_masked if value.infinities is None else is_masked | (value.infinities < 0)
+        if np.any(is_zero):
+            residues = np.where(is_zero, np.uint64(0), residues)
         if value.kept is not None:
             residues = residues * value.kept % self.p
-        return Symbols(residues, None, None, False, self._of_unknown(value))
+        sign = NOT_NEGATIVE if np.any(is_zero) or value.kept is not None else POSITIVE
+        return Symbols(residues, None, None, False, size, sign=sign)
 
     def note_fill(self) -> None:
         self.assumptions.add(
@@ -362,7 +430,8 @@ class Arithmetic:
         assert residues is not None
         degree = 2 * self.field.r * (value.size.numerator + value.size.denominator)  # log(x) = log(y) if x^2r = y^2r
         self.argument_degree = max(self.argument_degree, degree)
-        return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value))
+        power = Symbols(residues, None, size=value.size, sign=value.sign)
+        return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value), power=power)
 
     def sqrt(self, value: Symbols) -> Symbols:
         self._check_finite("root of", value)
@@ -372,7 +441,8 @@ class Arithmetic:
             self.assumptions.add(_NO_SQUARES)
             if self._are_squares(value, residues, exponents):
                 raise UnluckyError
-        return Symbols(residues, exponents, None, False, self._of_unknown(value))
+        sign = max(value.sign, NOT_NEGATIVE)
+        return Symbols(residues, exponents, None, False, self._of_unknown(value), sign=sign)
 
     def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> bool:
         """True if all elements are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
@@ -412,7 +482,7 @@ class Arithmetic:
     # -- structure
 
     def joined(self, values: Sequence[Symbols], join: Join) -> Symbols:
-        return joined(values, join, self.with_residues)
+        return joined(values, join, self.with_residues, self.exp)
 
     def choose(self, condition: NDArray[np.bool_], yes: Symbols, no: Symbols) -> Symbols:
         """Elements of ``yes`` where the known ``condition`` holds, else of ``no``; all of one shape."""
@@ -427,6 +497,26 @@ class Arithmetic:
         if value.kept is not None:
             zero &= value.kept == 1
         return zero if value.infinities is None else zero & (value.infinities == 0)
+
+
+def _sign_of(numbers: Array) -> int:
+    """The sign that all known numbers have."""
+    least = numbers.min(initial=1)
+    return POSITIVE if least > 0 else NOT_NEGATIVE if least == 0 else 0
+
+
+def _large(levels: Levels) -> Levels | None:
+    """``levels``, 0 for small ones; None if all are."""
+    large = np.where(np.abs(levels) < LEAST_LEVEL, 0.0, levels)
+    return large if large.any() else None
+
+
+def _are_same(left: Symbols, right: Symbols) -> bool:
+    """True if both are the same numbers."""
+    return left.shape == right.shape and all(
+        one is other or (one is not None and other is not None and np.array_equal(one, other))
+        for one, other in ((left.residues, right.residues), (left.exponents, right.exponents))
+    )
 
 
 def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:

@@ -205,7 +205,8 @@ class Prover(Reference):
     def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
         """A product or quotient; one factor may be known."""
         if op == "divide":
-            if symbols[0].is_finite or isinstance(right, Symbolic):
+            is_plain = symbols[0].is_finite and symbols[0].levels is None
+            if is_plain or isinstance(right, Symbolic):
                 return self.reals.divide(*symbols)
             return self.reals.scale(symbols[0], 1 / numbers_of(right.array, right.dtype).astype(np.float32))
         for this, other in ((0, right), (1, left)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,24 @@ from nki.base.element_types import DType
 from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 from nki.proofs.arithmetic import Arithmetic
-from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
+from nki.proofs.symbols import KNOWN_SIZE, MINUS, PLUS, Size, Symbols, UndecidedError
 
 Words = NDArray[np.uint32]
 KNOWN: Final = np.uint32(0xFFFFFFFF)
 """In place of a residue: the element is a known number."""
 _NONE: Final = np.uint32(0xFFFFFFFE)
 """In place of a residue or of an exponent: there is none."""
-_INFINITIES: Final = {MINUS: 0xFFFFFFFD, FILL: 0xFFFFFFFC, PLUS: 0xFFFFFFFB}
-_LEAST: Final = np.uint32(0xFFFFFFFB)
+_INFINITIES: Final = {MINUS: 0xFFFFFFFD, PLUS: 0xFFFFFFFB}
+
+
+class Facts(NamedTuple):
+    """What is known of an element: see :class:`Symbols`; ``power`` is the size of its power."""
+
+    size: Size
+    is_whole: bool
+    sign: int
+    level: float
+    power: Size
 
 
 class SymbolMemory(Memory):
@@ -33,10 +42,11 @@ class SymbolMemory(Memory):
     def __init__(self) -> None:
         super().__init__()
         self._symbols: dict[Tensor, tuple[Words, ...]] = {}
-        """Of each element the residue, the exponent, the number of its facts, and the truth that it is kept."""
-        self._facts: list[tuple[Size, bool]] = []
-        """Size, and if the element is a whole number."""
-        self._numbers: dict[tuple[Size, bool], int] = {}
+        """Of each element the residue, the exponent, the number of its facts, the truth that it is kept, and the residue
+        of its power.
+        """
+        self._facts: list[Facts] = []
+        self._numbers: dict[Facts, int] = {}
 
     def begin(self, program: Program, inputs: Sequence[Symbols | Array]) -> None:
         """Take the inputs of ``program``: an array is known; what the program changes is a copy."""
@@ -85,7 +95,7 @@ class SymbolMemory(Memory):
             self._symbols[access.tensor] = new_words(access.tensor.elements)
 
     def _view(self, part: int, access: Access) -> Words:
-        """Residues (part 0), exponents, numbers of facts or truths, in the shape of ``access``."""
+        """Residues (part 0), exponents, numbers of facts, truths or powers, in the shape of ``access``."""
         words = self._symbols[access.tensor][part]
         return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
 
@@ -100,16 +110,23 @@ class SymbolMemory(Memory):
         is_infinite = (infinities != 0) | known
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
-        numbers: list[int] = np.unique(self._view(2, access)[~known]).tolist()
+        places = self._view(2, access)
+        numbers: list[int] = np.unique(places[~known]).tolist()
         facts = [self._facts[number] for number in numbers]
+        levels = None
+        if any(each.level for each in facts):
+            levels = np.where(known, 0.0, np.array([each.level for each in self._facts])[places])
         kept = np.where(known, np.uint32(1), self._view(3, access))
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
             None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
             infinities if infinities.any() else None,
-            all(is_whole for _, is_whole in facts),
-            functools.reduce(Size.joined, (size for size, _ in facts)),
+            all(each.is_whole for each in facts),
+            functools.reduce(Size.joined, (each.size for each in facts)),
             None if (kept == 1).all() else kept.astype(np.uint64),
+            min(each.sign for each in facts),
+            levels,
+            self._power(access, known, facts),
         )
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
@@ -117,6 +134,13 @@ class SymbolMemory(Memory):
             known_numbers = numbers_of(self.known_window(access), access.dtype, known)
             value = arithmetic.choose(known, arithmetic.constant(known_numbers), value)
         return value
+
+    def _power(self, access: Access, known: NDArray[np.bool_], facts: list[Facts]) -> Symbols | None:
+        """What is stored as the power; None if some elements have none."""
+        words = self._view(4, access)
+        if known.any() or (words == _NONE).any():
+            return None
+        return Symbols(words.astype(np.uint64), None, size=functools.reduce(Size.joined, (f.power for f in facts)))
 
     def _filled(
         self, value: Symbols, parts: list[Words], lacks: list[NDArray[np.bool_]], arithmetic: Arithmetic
@@ -150,20 +174,32 @@ class SymbolMemory(Memory):
                 residues = np.where(value.infinities == sign, np.uint32(word), residues)
         self._view(0, access)[...] = residues
         self._view(1, access)[...] = exponents
-        self._view(2, access)[...] = self._number(value.size, value.is_whole)
+        self._view(2, access)[...] = self._numbers_of(value)
         self._view(3, access)[...] = 1 if value.kept is None else value.kept
+        self._view(4, access)[...] = _NONE if value.power is None else value.power.present
 
-    def _number(self, size: Size, is_whole: bool) -> int:
-        """The number of these facts."""
-        number = self._numbers.setdefault((size, is_whole), len(self._facts))
+    def _numbers_of(self, value: Symbols) -> int | Words:
+        """The number of the facts of each element."""
+        facts = Facts(
+            value.size, value.is_whole, value.sign, 0.0, KNOWN_SIZE if value.power is None else value.power.size
+        )
+        if value.levels is None:
+            return self._number(facts)
+        levels, places = np.unique(value.levels, return_inverse=True)
+        numbers = np.array([self._number(facts._replace(level=float(level))) for level in levels], np.uint32)
+        return numbers[places].reshape(value.shape)
+
+    def _number(self, facts: Facts) -> int:
+        number = self._numbers.setdefault(facts, len(self._facts))
         if number == len(self._facts):
-            self._facts.append((size, is_whole))
+            self._facts.append(facts)
         return number
 
 
 def new_words(count: int) -> tuple[Words, ...]:
     """Words of so many elements, all of them known."""
-    return np.full(count, KNOWN), np.full(count, KNOWN), np.zeros(count, np.uint32), np.ones(count, np.uint32)
+    parts = np.zeros(count, np.uint32), np.ones(count, np.uint32), np.full(count, _NONE)
+    return np.full(count, KNOWN), np.full(count, KNOWN), *parts
 
 
 def numbers_of(array: Array, dtype: DType, chosen: NDArray[np.bool_] | None = None) -> Array:

@@ -63,9 +63,9 @@ class PlacedSymbols(PlacedMemory, SymbolMemory):
         known = [self._of_byte(0, access, byte) == KNOWN for byte in range(size)]
         if all(each.all() for each in known):
             return False
-        first = self._of_byte(4, access, 0)
+        first = self._of_byte(5, access, 0)
         wanted = [np.where(known[0], 0, first + byte) for byte in range(size)]
-        whole = all((self._of_byte(4, access, byte) == each).all() for byte, each in enumerate(wanted))
+        whole = all((self._of_byte(5, access, byte) == each).all() for byte, each in enumerate(wanted))
         if not whole or (first[~known[0]] & 0xFF != size << 4).any():
             raise UndecidedError(f"{access.tensor.name!r} is read where other numbers were stored over a part of it")
         return True
@@ -76,7 +76,7 @@ class PlacedSymbols(PlacedMemory, SymbolMemory):
         elif self._has_words(access):
             for byte in range(access.dtype.itemsize):
                 self._of_byte(0, access, byte)[...] = KNOWN
-                self._of_byte(4, access, byte)[...] = 0
+                self._of_byte(5, access, byte)[...] = 0
 
     def store(self, access: Access, value: Symbols) -> None:
         super().store(access, value)
@@ -85,9 +85,9 @@ class PlacedSymbols(PlacedMemory, SymbolMemory):
         self._stores += 1
         size = access.dtype.itemsize
         for byte in range(size):
-            for part in range(4 if byte else 0):
+            for part in range(5 if byte else 0):
                 self._of_byte(part, access, byte)[...] = self._of_byte(part, access, 0)
-            self._of_byte(4, access, byte)[...] = self._stores << 8 | size << 4 | byte
+            self._of_byte(5, access, byte)[...] = self._stores << 8 | size << 4 | byte
 
 
 __all__ = ["PlacedSymbols"]

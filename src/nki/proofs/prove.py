@@ -17,7 +17,7 @@ from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
 from nki.proofs.reals import Reals
 from nki.proofs.subjects import Array, Subject, around, drawn, of_function, of_kernel, ranges
-from nki.proofs.symbols import FILL, Symbols, UndecidedError
+from nki.proofs.symbols import Symbols, UndecidedError
 from nki.proofs.traced import is_tensor
 from nki.proofs.verdict import Place, Verdict, Word
 from nki.proofs.witness import Witness
@@ -274,8 +274,6 @@ def _first_difference(one: Symbols, other: Symbols) -> tuple[int, ...] | None:
     differ = np.zeros(one.shape, np.bool_)
     for a, b in both:
         differ |= a != b
-    if any((each.signs == FILL).any() for each in (one, other)):
-        raise UndecidedError("a constant that is read as minus infinity is in a result")
     differ |= one.signs != other.signs
     if one.kept is not None or other.kept is not None:
         kept = [np.uint64(1) if each.kept is None else each.kept for each in (one, other)]

@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs.arithmetic import LEAST_FILL, Arithmetic
+from nki.proofs.arithmetic import LEAST_FILL, LEAST_LEVEL, Arithmetic
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.indicators import MOST, Found, Indicators
-from nki.proofs.symbols import FILL, KNOWN_SIZE, Array, Size, Symbols, UndecidedError
+from nki.proofs.symbols import KNOWN_SIZE, MINUS, NOT_NEGATIVE, POSITIVE, Array, Size, Symbols, UndecidedError
 
 
 @dataclass
@@ -127,45 +127,40 @@ class Reals(Arithmetic):
         return self.greatest(self.joined(values, lambda parts: np.stack(parts, axis=-1)))
 
     def minimum(self, left: Symbols, right: Symbols) -> Symbols:
-        return self.negative(self.maximum(self._opposite(left), self._opposite(right)))
+        return self.negative(self.maximum(self.negative(left), self.negative(right)))
 
     def least(self, value: Symbols) -> Symbols:
         """The minimum along the last axis."""
-        return self.negative(self.greatest(self._opposite(value)))
-
-    def _opposite(self, value: Symbols) -> Symbols:
-        """``-value``; a number that is read as minus infinity is none here."""
-        if value.infinities is not None and (value.infinities == FILL).any():
-            raise UndecidedError("a minimum is taken of a constant that is read as minus infinity")
-        return self.negative(value)
+        return self.negative(self.greatest(self.negative(value)))
 
     def greatest(self, value: Symbols) -> Symbols:
         """The maximum along the last axis."""
         *outer, count = value.shape
         words = self.words(value).reshape(-1, count)
         shape = tuple(outer)
-        if value.infinities is not None:
+        if value.infinities is not None or (value.levels is not None and (value.levels < 0).any()):
             return self._greatest_of_extended(value, words, shape)
         return self._greatest(value, words).moved(lambda part: part.reshape(shape))
 
     def _greatest_of_extended(self, value: Symbols, words: Words, shape: tuple[int, ...]) -> Symbols:
-        assert value.infinities is not None
-        infinities = value.infinities.reshape(words.shape)
+        infinities = value.signs.reshape(words.shape)
         if (infinities > 0).any():
             raise UndecidedError("a maximum is taken of infinity")
-        if (infinities == FILL).any():
+        heights = np.where(infinities < 0, -np.inf, np.minimum(value.heights.reshape(words.shape), 0.0))
+        if ((heights < 0) & (heights > -np.inf)).any():
             self.note_fill()
-        # A finite member in place of each infinite one changes no set; without any, the result is infinite.
-        first = (infinities == 0).argmax(axis=1)[:, None]
-        stand_in = np.take_along_axis(words, first, axis=1)
-        alone = (infinities != 0).all(axis=1)
-        rest = replace(value.moved(lambda part: part.reshape(words.shape)), infinities=None)
-        finite = rest.moved(lambda part: np.where(infinities == 0, part, np.take_along_axis(part, first, axis=1)))
-        found = self._greatest(finite, np.where(infinities == 0, words, stand_in))
-        result = replace(found, infinities=np.where(alone, infinities.max(axis=1), 0).astype(np.int8))
-        if not alone.any():
-            result = replace(result, infinities=None)
-        return self._without(result).moved(lambda part: part.reshape(shape))
+        # A member of the highest level in place of each lower one changes no set.
+        top = heights.max(axis=1)
+        high = heights >= np.where(top == -np.inf, top, top - LEAST_LEVEL)[:, None]
+        first = high.argmax(axis=1)[:, None]
+        rest = replace(value.moved(lambda part: part.reshape(words.shape)), infinities=None, levels=None)
+        finite = rest.moved(lambda part: np.where(high, part, np.take_along_axis(part, first, axis=1)))
+        found = self._greatest(finite, np.where(high, words, np.take_along_axis(words, first, axis=1)))
+        if (top == -np.inf).any():
+            found = self._without(replace(found, infinities=np.where(top == -np.inf, MINUS, 0).astype(np.int8)))
+        if (levels := np.where(top == -np.inf, 0.0, top)).any():
+            found = replace(found, levels=levels)
+        return found.moved(lambda part: part.reshape(shape))
 
     def _greatest(self, value: Symbols, words: Words) -> Symbols:
         """The maxima of the rows of ``words``, which are finite."""
@@ -179,18 +174,23 @@ class Reals(Arithmetic):
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         else:
             single = np.diff(starts.astype(np.int64)) == 1
-            named = replace(self.of_words(hashes, value.is_whole), size=self._of_row(value, words.shape[1]))
+            size = self._of_row(value, words.shape[1])
+            named = replace(self.of_words(hashes, value.is_whole), size=size, sign=value.sign)
             result = self.choose(single, first, named) if single.any() else named
         self.sets.keep(self.words(result), members, starts)
         return result
 
     def _greater_of_two(self, left: Symbols, right: Symbols) -> Symbols:
         """right + (left - right) [left > right], written so that it is the same for both orders."""
+        for one, other in ((left, right), (right, left)):
+            if one.sign and other.size == KNOWN_SIZE and self.is_zero(other).all():
+                return one
         difference = self.subtract(left, right)
-        is_lower, sign, _ = self._comparison(difference)
+        is_lower, truth, _ = self._comparison(difference)
         oriented = self.choose(is_lower, difference, self.negative(difference))
-        product = self.multiply(sign, oriented)
-        return replace(self.add(self.choose(is_lower, right, left), product), is_whole=left.is_whole and right.is_whole)
+        product = self.multiply(truth, oriented)
+        is_whole, sign = left.is_whole and right.is_whole, max(left.sign, right.sign)
+        return replace(self.add(self.choose(is_lower, right, left), product), is_whole=is_whole, sign=sign)
 
     # -- comparisons
 
@@ -201,7 +201,7 @@ class Reals(Arithmetic):
     def greater(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where ``left > right``, else 0."""
         self._check_kept(left, right)
-        if left.infinities is not None or right.infinities is not None:
+        if any(each.infinities is not None or each.levels is not None for each in (left, right)):
             return self._greater_of_extended(left, right)
         if (found := self._of_integers(left, right)) is not None:  # at least the number behind
             return self._truth_of(found[0].at_least(found[1] + 1), left)
@@ -210,12 +210,12 @@ class Reals(Arithmetic):
         return self._positive(self.subtract(left, right))
 
     def _greater_of_extended(self, left: Symbols, right: Symbols) -> Symbols:
-        order = np.broadcast_arrays(left.signs, right.signs)
-        if any((each == FILL).any() for each in order):
+        lows = [np.where(each.signs != 0, each.signs * np.inf, np.minimum(each.heights, 0.0)) for each in (left, right)]
+        one, other = np.broadcast_arrays(*lows)
+        if any((np.isfinite(each) & (each < 0)).any() for each in (one, other)):
             self.note_fill()
-        one, other = (np.sign(each) for each in order)
         inner = self._positive(self.subtract(left.finite(), right.finite()))
-        known = (one != 0) | (other != 0)
+        known = np.isinf(one) | np.isinf(other) | (np.abs(one - other) > LEAST_LEVEL)
         return self.choose(known, self.constant((one > other).astype(np.int32)), inner)
 
     def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
@@ -232,6 +232,8 @@ class Reals(Arithmetic):
 
     def _positive(self, value: Symbols) -> Symbols:
         """1 where the number is greater than 0."""
+        if value.sign == POSITIVE:
+            return self._known(1, value)
         is_lower, greater, equal = self._comparison(value)
         found = self.choose(is_lower, greater, self.opposite_truth(self.add(greater, equal)))
         zero = self.is_zero(value)
@@ -253,11 +255,11 @@ class Reals(Arithmetic):
 
     def opposite_truth(self, truth: Symbols) -> Symbols:
         """1 - truth."""
-        return self.subtract(self.number(1), truth)
+        return replace(self.subtract(self.number(1), truth), sign=NOT_NEGATIVE)
 
     def _noted(self, truth: Symbols) -> Symbols:
         self.truths += [self.words(each).reshape(-1) for each in (truth, self.opposite_truth(truth))]
-        return truth
+        return replace(truth, sign=NOT_NEGATIVE)
 
     def scaled(self, value: Symbols, factors: Array) -> Symbols:
         """``value`` times known numbers; a truth times a large negative one is a mask."""
@@ -291,22 +293,19 @@ class Reals(Arithmetic):
         shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
         condition, yes, no = (v.moved(lambda part: np.broadcast_to(part, shape)) for v in (condition, yes, no))
         truth = self.truth(condition)
-        if yes.is_finite and no.is_finite:
-            return self.add(no, self.multiply(truth, self.subtract(yes, no)))
-        if self._is_minus_infinity(no):
+        if not (no.is_masked or yes.is_masked) and yes.is_finite and no.is_finite:
+            found = self.add(no, self.multiply(truth, self.subtract(yes, no)))
+            return replace(found, sign=min(yes.sign, no.sign))
+        if no.is_masked:
             return self.kept_where(truth, yes, no)
-        if self._is_minus_infinity(yes):
+        if yes.is_masked:
             return self.kept_where(self.opposite_truth(truth), no, yes)
         same = self.words(yes) == self.words(no)
         return self.choose(same, yes, self.unknown_function("choice of infinities", truth, yes, no))
 
-    def _is_minus_infinity(self, value: Symbols) -> bool:
-        """True if all elements are."""
-        return value.infinities is not None and bool((value.infinities < 0).all())
-
     def kept_where(self, truth: Symbols, value: Symbols, other: Symbols) -> Symbols:
         """``value`` where ``truth`` holds, else ``other``, which is minus infinity."""
-        if other.infinities is not None and (other.infinities == FILL).any():
+        if other.levels is not None:
             self.note_fill()
         residues = self.with_residues(truth).residues
         assert residues is not None
@@ -341,7 +340,7 @@ class Reals(Arithmetic):
         return self.multiply(half, self.add(self.number(1), self.odd("erf", inner)))
 
     def softplus(self, x: Symbols) -> Symbols:
-        return self.log(self.add(self.number(1), self.exp(x)))
+        return replace(self.log(self.add(self.number(1), self.exp(x))), sign=POSITIVE)
 
     def times(self, x: Symbols, number: float) -> Symbols:
         return self.multiply(x, self.number(number))
@@ -380,7 +379,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "copy": lambda _, x: x,
     "square": lambda m, x: m.multiply(x, x),
     "sigmoid": Reals.sigmoid,
-    "relu": lambda m, x: m.maximum(x, m.number(0)),
+    "relu": lambda m, x: x if x.sign else m.maximum(x, m.number(0)),
     "gelu": lambda m, x: m.multiply(x, m.normal(x)),
     "gelu_dx": Reals.gelu_dx,
     "gelu_apprx_tanh": lambda m, x: m.multiply(x, m.sigmoid(m.gelu_tanh_inner(x))),
@@ -400,8 +399,8 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "sqrt": Reals.sqrt,
     "rsqrt": Reals.rsqrt,
     "reciprocal": Reals.reciprocal,
-    "sign": lambda m, x: m.odd("sign", x),
-    "abs": lambda m, x: m.maximum(x, m.negative(x)),
+    "sign": lambda m, x: m.constant(np.ones(x.shape, np.int32)) if x.sign == POSITIVE else m.odd("sign", x),
+    "abs": lambda m, x: x if x.sign else replace(m.maximum(x, m.negative(x)), sign=NOT_NEGATIVE),
 }
 """The activation functions without parameter."""
 
