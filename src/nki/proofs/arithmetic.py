@@ -48,6 +48,8 @@ _MANY: Final = 512
 """In so many exponents some are no units by chance: one of 6,000 is none."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
+_MOST_SCALARS: Final = 32
+_MOST_ROOTS: Final = 8
 _POWERS: Final = (2, -2, 1, -1, 4, -4, 3, -3, 6, 8)
 """Twice the factors of logarithms with which their powers are known."""
 
@@ -73,6 +75,18 @@ class Arithmetic:
     """Unknown numbers that there are, at most."""
     thresholds: set[float] = dataclasses.field(default_factory=set[float])
     """Known numbers with which others are compared."""
+    splits: bool = False
+    """exp(x + y) is exp(x) exp(y) also if only y has exponents; else exp knows x + y as a whole."""
+    has_split: bool = False
+    """``splits`` would have made a difference."""
+    root_key: int | None = None
+    """If not None, roots of what is no square modulo p are random numbers that depend on it too, and the others exact."""
+    are_squares: list[NDArray[np.bool_]] = dataclasses.field(default_factory=list[NDArray[np.bool_]])
+    """For each root the elements that are squares in all fields."""
+    roots: list[tuple[Symbols, Symbols]] = dataclasses.field(default_factory=list[tuple[Symbols, Symbols]])
+    """Roots and their squares, as the kernel has made the one of the other."""
+    scalars: dict[float, Symbols] = dataclasses.field(default_factory=dict[float, Symbols])
+    """Known numbers that stood alone."""
 
     def __post_init__(self) -> None:
         self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
@@ -88,6 +102,12 @@ class Arithmetic:
 
     def constant(self, numbers: Array) -> Symbols:
         """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
+        found = self._constant(numbers)
+        if numbers.size == 1 and np.isfinite(float(numbers.flat[0])) and len(self.scalars) < _MOST_SCALARS:
+            self.scalars.setdefault(float(numbers.flat[0]), found.moved(lambda part: part.reshape(())))
+        return found
+
+    def _constant(self, numbers: Array) -> Symbols:
         if numbers.dtype.kind in "iub":
             whole = numbers.astype(np.int64)
             return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE, sign=_sign_of(whole))
@@ -160,14 +180,15 @@ class Arithmetic:
                 self.exponent_degree = max(self.exponent_degree, degree)
         created = max((each.present.size for each in arguments), default=1)
         self.created += created
-        return Size(1, 0, min(self.created, 1 + sum(each.size.unknown for each in arguments)))
+        unknown, truths = (sum(each.size[part] for each in arguments) for part in (2, 3))
+        return Size(1, 0, min(self.created, 1 + unknown), truths)
 
     def _limited(self, size: Size) -> Size:
         """``size``; a quotient of high degree counts as an unknown number itself."""
         if not size.denominator or size.numerator + size.denominator <= _MOST_DEGREE:
             return size
         self.assumptions.add(_INDEPENDENT)
-        return Size(1, 0, size.unknown + 1)
+        return Size(1, 0, size.unknown + 1, size.truths)
 
     # -- parts
 
@@ -222,9 +243,15 @@ class Arithmetic:
                 self._product_of_kept(left, right),
                 max(left.sign, right.sign) if left.sign and right.sign else 0,
                 None if left.levels is None and right.levels is None else _large(left.heights + right.heights),
-                None if left.power is None and right.power is None else self.multiply(*map(self._power_of, (left, right))),
+                self._power_of_sum(left, right),
             )
         )
+
+    def _power_of_sum(self, left: Symbols, right: Symbols) -> Symbols | None:
+        has_power = left.power is not None or right.power is not None
+        if not has_power and (left.exponents is None) != (right.exponents is None):
+            self.has_split, has_power = True, self.splits
+        return self.multiply(*map(self._power_of, (left, right))) if has_power else None
 
     def _power_of(self, value: Symbols) -> Symbols:
         """``exp`` of a value, residues only."""
@@ -282,17 +309,32 @@ class Arithmetic:
     def multiply(self, left: Symbols, right: Symbols) -> Symbols:
         left, right = self._common(left, right)
         self._check_finite("a number of unknown sign multiplies", left, right)
-        return Symbols(
+        is_square = _are_same(left, right)
+        if is_square and (found := self._square_of_root(left)) is not None:
+            return found
+        result = Symbols(
             None if left.residues is None or right.residues is None else left.residues * right.residues % self.p,
             None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
             None,
             left.is_whole and right.is_whole,
             self._limited(left.size.multiplied(right.size)),
             None,
-            min(left.sign, right.sign) or NOT_NEGATIVE * _are_same(left, right),
+            min(left.sign, right.sign) or NOT_NEGATIVE * is_square,
             None,
             self._power_of_product(left, right),
         )
+        if is_square and left.size != KNOWN_SIZE:
+            self._note_root(left, result)
+        return result
+
+    def _note_root(self, root: Symbols, square: Symbols) -> None:
+        self.roots.append((root, square))
+        del self.roots[:-_MOST_ROOTS]
+
+    def _square_of_root(self, root: Symbols) -> Symbols | None:
+        """What ``root`` is a root of, if it was made so."""
+        found = [square for each, square in self.roots if are_equal(each, root)]
+        return found[-1].moved(lambda part: part.reshape(root.shape)) if found else None
 
     def _power_of_product(self, left: Symbols, right: Symbols) -> Symbols | None:
         """exp(k x) = exp(x)^k for halves of whole numbers k."""
@@ -435,29 +477,41 @@ class Arithmetic:
 
     def sqrt(self, value: Symbols) -> Symbols:
         self._check_finite("root of", value)
+        is_known = value.size == KNOWN_SIZE
+        if self.root_key is not None and not is_known:
+            value = replace(self.with_residues(value), exponents=None)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
-        if value.size != KNOWN_SIZE:
+        if not is_known:
             self.assumptions.add(_NO_SQUARES)
-            if self._are_squares(value, residues, exponents):
-                raise UnluckyError
+            are_squares = self._are_squares(value, residues, exponents)
+            self.are_squares.append(are_squares.reshape(-1))
+            if self.root_key is not None:
+                random = mixed(mixed(self.words(value), self.key), self.root_key) % self.p
+                residues = np.where(are_squares, residues, random)
         sign = max(value.sign, NOT_NEGATIVE)
-        return Symbols(residues, exponents, None, False, self._of_unknown(value), sign=sign)
+        result = Symbols(residues, exponents, None, False, self._of_unknown(value), sign=sign)
+        if not is_known:
+            self._note_root(result, value)
+        return result
 
-    def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> bool:
-        """True if all elements are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
+    def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> NDArray[np.bool_]:
+        """True of elements that are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
         numbers of a field have none.
         """
-        squares = True
+        squares = np.ones(value.shape, np.bool_)
         if residues is not None and value.residues is not None:
-            squares &= bool((residues * residues % self.p == value.residues).all())
+            squares &= residues * residues % self.p == value.residues
         if exponents is not None and value.exponents is not None:
-            squares &= bool((exponents * exponents % self.n == value.exponents).all())
+            squares &= exponents * exponents % self.n == value.exponents
         return squares
 
     def rsqrt(self, value: Symbols) -> Symbols:
         """``1 / sqrt(x)``."""
-        return replace(self.reciprocal(self.sqrt(value)), size=self._of_unknown(value))
+        result = replace(self.reciprocal(self.sqrt(value)), size=self._of_unknown(value))
+        if value.size != KNOWN_SIZE:
+            self._note_root(result, self.reciprocal(value))
+        return result
 
     def power(self, value: Symbols, exponent: float) -> Symbols:
         """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""
@@ -519,8 +573,15 @@ def _are_same(left: Symbols, right: Symbols) -> bool:
     )
 
 
+def are_equal(one: Symbols, other: Symbols) -> bool:
+    """As :func:`_are_same`, in any shape."""
+    return one.present.size == other.present.size and _are_same(
+        *(each.moved(lambda part: part.reshape(-1)) for each in (one, other))
+    )
+
+
 def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:
     return np.where(condition, parts[0], parts[1])
 
 
-__all__ = ["LEAST_FILL", "Arithmetic"]
+__all__ = ["LEAST_FILL", "LEAST_LEVEL", "Arithmetic", "are_equal"]

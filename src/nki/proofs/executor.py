@@ -360,7 +360,7 @@ class Prover(Reference):
     def top8(self, value: Value) -> Value:
         if not isinstance(value, Symbolic):
             return super().top8(value)
-        return self.real(self.reals.function_of_rows("max8", value.symbols, self._numbered(value.symbols.shape[0], 8)))
+        return self.real(self.reals.ranked(value.symbols, 8))
 
     def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
         if not isinstance(value, Symbolic) and not isinstance(wanted, Symbolic):

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs.arithmetic import LEAST_FILL, LEAST_LEVEL, Arithmetic
+from nki.proofs.arithmetic import LEAST_FILL, LEAST_LEVEL, Arithmetic, are_equal
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.indicators import MOST, Found, Indicators
@@ -30,7 +30,11 @@ class Reals(Arithmetic):
     sets: Sets = field(default_factory=Sets)
     ties: bool = True
     """Numbers that are compared may be equal; else it is assumed that no two real numbers are."""
+    bits: bool = False
+    """The sign of a number is drawn, so that what follows it is exact; no two numbers are equal."""
     indicators: Indicators = field(default_factory=Indicators)
+    choices: list[tuple[Symbols, Symbols, Symbols]] = field(default_factory=list[tuple[Symbols, Symbols, Symbols]])
+    """Elements that were gathered, with the truths of each place and the rows that they are from."""
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
 
@@ -64,7 +68,20 @@ class Reals(Arithmetic):
     def _of_row(self, value: Symbols, count: int) -> Size:
         """The size of an unknown number that depends on ``count`` elements like ``value``."""
         size = self._of_unknown(value)
-        return Size(1, 0, min(self.created, 1 + count * size.unknown))
+        return Size(1, 0, min(self.created, 1 + count * size.unknown), count * size.truths)
+
+    def ranked(self, value: Symbols, count: int) -> Symbols:
+        """The largest ``count`` elements of each row of the last axis, in descending order.
+
+        The first is the maximum; each of the others is an unknown function of the set of the row's elements.
+        """
+        shape = (*value.shape[:-1], count)
+        rows = mixed(self.words(value), self.key).sum(axis=-1, dtype=np.uint64)
+        places = self.constant(np.broadcast_to(np.arange(count, dtype=np.int32), shape))
+        found = self.unknown_function("rank", places, salt=rows[..., None])
+        found = replace(found, size=self._of_row(value, value.shape[-1]))
+        first = self.greatest(value).moved(lambda part: np.broadcast_to(part[..., None], shape))
+        return self.choose(np.broadcast_to(np.arange(count) == 0, shape), first, found)
 
     # -- integers of a range
 
@@ -117,7 +134,25 @@ class Reals(Arithmetic):
         rows = value.moved(lambda part: np.broadcast_to(part[..., None, :], (*shape, 1, count)))
         places = self.constant(np.arange(count, dtype=np.int32))
         truths = self.equal(indices.moved(lambda part: part[..., None]), places)
-        return self.total(self.multiply(truths, rows), -1)
+        found = self.total(self.multiply(truths, rows), -1)
+        self.choices = [*self.choices[-_MOST_CHOICES:], (found, truths, rows)]
+        return found
+
+    def _of_choice(self, function: Callable[[Symbols], Symbols], value: Symbols) -> Symbols | None:
+        """``function`` of elements that were gathered: one of its results for all elements of the row."""
+        for found, truths, rows in self.choices:
+            if are_equal(found, value):
+                results = self.total(self.multiply(truths, function(rows)), -1)
+                return results.moved(lambda part: part.reshape(value.shape))
+        return None
+
+    def log(self, value: Symbols) -> Symbols:
+        found = self._of_choice(super().log, value)
+        return super().log(value) if found is None else found
+
+    def exp(self, value: Symbols) -> Symbols:
+        found = self._of_choice(super().exp, value)
+        return super().exp(value) if found is None else found
 
     # -- extremes
 
@@ -169,6 +204,8 @@ class Reals(Arithmetic):
         same = (words == words[:, :1]).all(axis=1)
         if same.all():
             return first
+        if self.bits and value.shape[1] == 2 and value.kept is None:  # one of both, which is no new number
+            return self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         hashes, members, starts = self.sets.canonical(words)
         if value.shape[1] == 2 and value.kept is None and (np.diff(starts.astype(np.int64)) <= 2).all():
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
@@ -185,12 +222,29 @@ class Reals(Arithmetic):
         for one, other in ((left, right), (right, left)):
             if one.sign and other.size == KNOWN_SIZE and self.is_zero(other).all():
                 return one
+            if (found := self._greater_of_multiples(one, other)) is not None:
+                return found
         difference = self.subtract(left, right)
         is_lower, truth, _ = self._comparison(difference)
         oriented = self.choose(is_lower, difference, self.negative(difference))
         product = self.multiply(truth, oriented)
         is_whole, sign = left.is_whole and right.is_whole, max(left.sign, right.sign)
         return replace(self.add(self.choose(is_lower, right, left), product), is_whole=is_whole, sign=sign)
+
+    def _greater_of_multiples(self, x: Symbols, other: Symbols) -> Symbols | None:
+        """The greater of x and c x for a known number c, by the sign of x; None if ``other`` is no such number."""
+        if x.size == KNOWN_SIZE or x.residues is None or other.residues is None:
+            return None
+        for number, factor in [(-1.0, self.number(-1)), *self.scalars.items()]:
+            assert factor.residues is not None
+            if not np.array_equal(other.residues, x.residues * factor.residues % self.p):
+                continue
+            is_lower, truth, _ = self._comparison(x)
+            small, large = (other, x) if number < 1 else (x, other)  # of a positive x
+            below, above = self.choose(is_lower, small, large), self.choose(is_lower, large, small)
+            found = self.add(below, self.multiply(truth, self.subtract(above, below)))
+            return replace(found, is_whole=x.is_whole and other.is_whole, sign=max(x.sign, other.sign))
+        return None
 
     # -- comparisons
 
@@ -224,7 +278,12 @@ class Reals(Arithmetic):
         """
         words = [self.words(each) for each in (value, self.negative(value))]
         lower: Words = np.minimum(*words)
-        greater = replace(self._named("> 0", mixed(lower ^ _salt("> 0"), self.key), value), is_whole=True)
+        hashed = mixed(lower ^ _salt("> 0"), self.key)
+        greater = self._named("> 0", hashed, value)
+        greater = replace(greater, is_whole=True, size=greater.size._replace(truths=greater.size.truths + 1))
+        if self.bits:
+            bits = hashed >> np.uint64(63)
+            return words[0] <= words[1], replace(greater, residues=bits, exponents=bits), self._known(0, value)
         if not self.ties and not value.is_whole:
             return words[0] <= words[1], greater, self._known(0, value)
         equal = replace(self._named("= 0", mixed(lower ^ _salt("= 0"), self.key), value), is_whole=True)
@@ -315,6 +374,18 @@ class Reals(Arithmetic):
 
     # -- functions with formulas
 
+    def sqrt(self, value: Symbols) -> Symbols:
+        """The root; of a square that was made as such |x|."""
+        roots = [root for root, square in self.roots if are_equal(square, value)]
+        if not roots or value.size == KNOWN_SIZE:
+            return super().sqrt(value)
+        return self.activation("abs", roots[-1].moved(lambda part: part.reshape(value.shape)))
+
+    def signum(self, x: Symbols) -> Symbols:
+        """[x > 0] - [x < 0]."""
+        zero = self.number(0)
+        return self.subtract(self.greater(x, zero), self.greater(zero, x))
+
     def sigmoid(self, x: Symbols) -> Symbols:
         return self.reciprocal(self.add(self.number(1), self.exp(self.negative(x))))
 
@@ -373,6 +444,7 @@ def _salt(name: str) -> np.uint64:
 
 _MOST_GATHERED: Final = 256
 """Elements of a row up to which a gather is a sum."""
+_MOST_CHOICES: Final = 8
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
 
 ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
@@ -399,7 +471,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "sqrt": Reals.sqrt,
     "rsqrt": Reals.rsqrt,
     "reciprocal": Reals.reciprocal,
-    "sign": lambda m, x: m.constant(np.ones(x.shape, np.int32)) if x.sign == POSITIVE else m.odd("sign", x),
+    "sign": lambda m, x: m.constant(np.ones(x.shape, np.int32)) if x.sign == POSITIVE else m.signum(x),
     "abs": lambda m, x: x if x.sign else replace(m.maximum(x, m.negative(x)), sign=NOT_NEGATIVE),
 }
 """The activation functions without parameter."""

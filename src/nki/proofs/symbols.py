@@ -34,17 +34,22 @@ class UndecidedError(Exception):
 
 class Size(NamedTuple):
     """The complexity of an element, at most: the degrees of its numerator and denominator as polynomials of the inputs
-    and of unknown numbers, and how many unknown numbers (results of exp and of unknown functions) these are.
+    and of unknown numbers, how many unknown numbers (results of exp and of unknown functions) these are, and how many
+    of them are truths of comparisons.
     """
 
     numerator: float = 1
     denominator: float = 0
     unknown: float = 0
+    truths: float = 0
 
     def added(self, other: Size) -> Size:
         """The size of a sum of two elements."""
         top = max(self.numerator + other.denominator, other.numerator + self.denominator)
-        return Size(top, self.denominator + other.denominator, self.unknown + other.unknown)
+        return Size(top, self.denominator + other.denominator, *self._both(other))
+
+    def _both(self, other: Size) -> tuple[float, float]:
+        return self.unknown + other.unknown, self.truths + other.truths
 
     def multiplied(self, other: Size) -> Size:
         return Size(*(one + another for one, another in zip(self, other, strict=True)))
@@ -52,17 +57,17 @@ class Size(NamedTuple):
     def summed(self, count: int) -> Size:
         """The size of a sum of ``count`` such elements."""
         top = self.numerator + max(count - 1, 0) * self.denominator
-        return Size(top, count * self.denominator, count * self.unknown)
+        return Size(top, count * self.denominator, count * self.unknown, count * self.truths)
 
     def inverted(self) -> Size:
-        return Size(self.denominator, self.numerator, self.unknown)
+        return Size(self.denominator, self.numerator, self.unknown, self.truths)
 
     def joined(self, other: Size) -> Size:
         """The size of either."""
         return Size(*map(max, self, other))
 
 
-KNOWN_SIZE: Final = Size(0, 0, 0)
+KNOWN_SIZE: Final = Size(0)
 VARIABLE_SIZE: Final = Size()
 
 

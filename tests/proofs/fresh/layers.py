@@ -292,7 +292,7 @@ def torch_conv(x, w):
 
 
 def numpy_conv(x, w):
-    return np.stack([np.convolve(a, b[::-1], mode="valid") for a, b in zip(x, w, strict=True)])
+    return sum(w[:, t : t + 1] * x[:, t : t + 18] for t in range(3))
 
 
 @nki.jit
