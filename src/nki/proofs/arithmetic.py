@@ -7,7 +7,6 @@ an unknown function: a keyed hash of its arguments (:mod:`nki.proofs.reals`).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,18 +17,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs import constants
-from nki.proofs.constants import Closed
-from nki.proofs.field import Field, UnluckyError, Words, mixed, product
+from nki.proofs.field import UnluckyError, Words, mixed, product
+from nki.proofs.numbers import LEAST_FILL, Numbers, large
 from nki.proofs.symbols import (
     KNOWN_SIZE,
-    MINUS,
     NOT_NEGATIVE,
     PLUS,
     POSITIVE,
     Array,
     Join,
-    Levels,
     Signs,
     Size,
     Symbols,
@@ -37,147 +33,27 @@ from nki.proofs.symbols import (
     joined,
 )
 
-LEAST_FILL: Final = -9000.0
-"""A float32 constant of at most this masks: exp(x - 9000) is 0 for every x below 8896."""
-LEAST_LEVEL: Final = 900.0
-"""What is left of such a constant after a scale or a sum masks too if it is so large, else it is a number as others."""
 _MOST_DEGREE: Final = 256
 _INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
 _NO_SQUARES: Final = "for the bound, products of the numbers under different roots are no squares"
 _MANY: Final = 512
 """In so many exponents some are no units by chance: one of 6,000 is none."""
-_EXPONENT_SALT: Final = 0x5851F42D4C957F2D
-_NO_PART: Final = np.uint64(0xFFFFFFFF)
-_MOST_SCALARS: Final = 32
 _MOST_ROOTS: Final = 8
 _POWERS: Final = (2, -2, 1, -1, 4, -4, 3, -3, 6, 8)
 """Twice the factors of logarithms with which their powers are known."""
 
 
 @dataclass
-class Arithmetic:
-    """Operations in one ``field``, with ``key`` for the hashes; what they assume is in ``assumptions``."""
-
-    field: Field
-    key: int
-    assumptions: set[str] = dataclasses.field(default_factory=set[str])
-    unknown: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
-    """Names of unknown functions, and how many elements each was computed for."""
-    readings: dict[float, Closed] = dataclasses.field(default_factory=dict[float, Closed])
-    """Constants that were read as other numbers than their float32."""
-
-    argument_degree: float = 1
-    """Degree of numerator and denominator of the arguments of unknown functions, at most."""
-    exponent_degree: float = 1
-    """The same of arguments that only have exponents, and of arguments of exp."""
-
-    created: int = 0
-    """Unknown numbers that there are, at most."""
-    thresholds: set[float] = dataclasses.field(default_factory=set[float])
-    """Known numbers with which others are compared."""
-    splits: bool = False
-    """exp(x + y) is exp(x) exp(y) also if only y has exponents; else exp knows x + y as a whole."""
-    has_split: bool = False
-    """``splits`` would have made a difference."""
-    root_key: int | None = None
-    """If not None, roots of what is no square modulo p are random numbers that depend on it too, and the others exact."""
-    are_squares: list[NDArray[np.bool_]] = dataclasses.field(default_factory=list[NDArray[np.bool_]])
-    """For each root the elements that are squares in all fields."""
-    roots: list[tuple[Symbols, Symbols]] = dataclasses.field(default_factory=list[tuple[Symbols, Symbols]])
-    """Roots and their squares, as the kernel has made the one of the other."""
-    scalars: dict[float, Symbols] = dataclasses.field(default_factory=dict[float, Symbols])
-    """Known numbers that stood alone."""
-
-    def __post_init__(self) -> None:
-        self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
-
-    # -- values from outside
-
-    def variables(self, name: str, shape: tuple[int, ...], is_whole: bool) -> Symbols:
-        """A random value for each element of the input ``name``."""
-        seed = [self.key, *name.encode()]
-        random = np.random.default_rng(seed)
-        residues = random.integers(0, self.field.p, shape, np.uint64)
-        return Symbols(residues, random.integers(0, self.field.n, shape, np.uint64), None, is_whole)
-
-    def constant(self, numbers: Array) -> Symbols:
-        """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
-        found = self._constant(numbers)
-        if numbers.size == 1 and np.isfinite(float(numbers.flat[0])) and len(self.scalars) < _MOST_SCALARS:
-            self.scalars.setdefault(float(numbers.flat[0]), found.moved(lambda part: part.reshape(())))
-        return found
-
-    def _constant(self, numbers: Array) -> Symbols:
-        if numbers.dtype.kind in "iub":
-            whole = numbers.astype(np.int64)
-            return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE, sign=_sign_of(whole))
-        values = numbers.astype(np.float32)
-        if np.isnan(values).any():
-            raise UndecidedError("a NaN, or memory that nothing has written, is read")
-        infinities = np.zeros(values.shape, np.int8)
-        infinities[np.isneginf(values)] = MINUS
-        infinities[np.isposinf(values)] = PLUS
-        levels = np.where((values <= LEAST_FILL) & (infinities == 0), values.astype(np.float64), 0.0)
-        has_infinities = bool(infinities.any())
-        values = np.where(infinities != 0, np.float32(0), values) if has_infinities else values
-        is_whole = bool((values == np.rint(values)).all() and (np.abs(values) < 1 << 53).all())
-        sign = 0 if has_infinities else _sign_of(values)
-        if is_whole:
-            residues, exponents = self._of_whole(values.astype(np.int64))
-        else:
-            distinct, places = np.unique(values, return_inverse=True)
-            pairs = [self._read(float(value)) for value in distinct]
-            tables = [np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1)]
-            residues, exponents = (table[places].reshape(values.shape) for table in tables)
-        return Symbols(
-            residues,
-            exponents,
-            infinities if has_infinities else None,
-            is_whole and not has_infinities,
-            KNOWN_SIZE,
-            sign=sign,
-            levels=_large(levels),
-        )
-
-    def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
-        residues, exponents = (np.mod(numbers, modulus) for modulus in (self.field.p, self.field.n))
-        return residues.astype(np.uint64), exponents.astype(np.uint64)
-
-    def _read(self, value: float) -> tuple[int, int]:
-        """Residue and exponent of a constant."""
-        closed = constants.read(value)
-        if closed.is_root or closed.atom or closed.fraction != Fraction(value):
-            self.readings[value] = closed
-        found = self._fraction(closed.fraction)
-        if closed.atom:
-            atom = self.unknown_number(closed.atom)
-            found = self.multiply(found, atom if closed.power > 0 else self.reciprocal(atom))
-        if closed.is_root:
-            found = self.sqrt(found)
-        if closed.sign < 0:
-            found = self.negative(found)
-        assert found.residues is not None and found.exponents is not None
-        return int(found.residues), int(found.exponents)
-
-    def _fraction(self, number: Fraction) -> Symbols:
-        parts = [
-            np.array(number.numerator * pow(number.denominator, -1, modulus) % modulus, np.uint64)
-            for modulus in (self.field.p, self.field.n)
-        ]
-        return Symbols(parts[0], parts[1], None, False, KNOWN_SIZE)
-
-    def unknown_number(self, name: str) -> Symbols:
-        """A number with a name, and nothing else is known of it."""
-        return self.variables(f"the number {name}", (), False)
+class Arithmetic(Numbers):
+    """Operations on numbers."""
 
     def _of_unknown(self, *arguments: Symbols) -> Size:
         """The size of an unknown number that depends on ``arguments``."""
         for each in arguments:
-            degree = each.size.numerator + each.size.denominator
             if each.residues is not None:
-                self.argument_degree = max(self.argument_degree, degree)
+                self.arguments = self.arguments.joined(each.size)
             else:
-                self.exponent_degree = max(self.exponent_degree, degree)
+                self.exponents = self.exponents.joined(each.size)
         created = max((each.present.size for each in arguments), default=1)
         self.created += created
         unknown, truths = (sum(each.size[part] for each in arguments) for part in (2, 3))
@@ -191,34 +67,6 @@ class Arithmetic:
         return Size(1, 0, size.unknown + 1, size.truths)
 
     # -- parts
-
-    def words(self, value: Symbols) -> Words:
-        """One word for each element: equal ones for elements that are the same number."""
-        low = value.exponents if value.exponents is not None else _NO_PART
-        high = value.residues if value.residues is not None else _NO_PART
-        words: Words = np.asarray(high << np.uint64(32) | low)
-        if value.kept is not None:
-            words = np.where(value.kept == 1, words, mixed(words ^ mixed(value.kept, self.key), self.key))
-        if value.infinities is not None:
-            words = np.where(value.infinities == 0, words, ~np.uint64(0) - (value.infinities != PLUS))
-        return words
-
-    def of_words(self, words: Words, is_whole: bool = False) -> Symbols:
-        """Random residues and exponents that depend on ``words`` alone."""
-        hashed = mixed(words, self.key)
-        return Symbols(hashed % self.p, mixed(hashed, _EXPONENT_SALT) % self.n, None, is_whole)
-
-    def with_residues(self, value: Symbols) -> Symbols:
-        """``value`` with residues: if it has none, a hash of its exponents."""
-        if value.residues is not None:
-            return value
-        return replace(value, residues=self.of_words(self.words(value)).residues)
-
-    def with_exponents(self, value: Symbols) -> Symbols:
-        """``value`` with exponents: if it has none, a hash of its residues."""
-        if value.exponents is not None:
-            return value
-        return replace(value, exponents=self.of_words(self.words(value)).exponents)
 
     def _common(self, left: Symbols, right: Symbols) -> tuple[Symbols, Symbols]:
         """Both with at least one part that both have."""
@@ -242,7 +90,7 @@ class Arithmetic:
                 self._limited(left.size.added(right.size)),
                 self._product_of_kept(left, right),
                 max(left.sign, right.sign) if left.sign and right.sign else 0,
-                None if left.levels is None and right.levels is None else _large(left.heights + right.heights),
+                None if left.levels is None and right.levels is None else large(left.heights + right.heights),
                 self._power_of_sum(left, right),
             )
         )
@@ -341,10 +189,10 @@ class Arithmetic:
         for value, factor in ((left, right), (right, left)):
             if value.power is not None and factor.size == KNOWN_SIZE and factor.residues is not None:
                 for twice in _POWERS:
-                    if (factor.residues == self._fraction(Fraction(twice, 2)).residues).all():
+                    if (factor.residues == self._fraction(Fraction(twice, 2))[0]).all():
                         shape = np.broadcast_shapes(left.shape, right.shape)
                         found = self.power(value.power, twice / 2)
-                        return found.moved(lambda part: np.broadcast_to(part, shape))
+                        return found.moved(partial(np.broadcast_to, shape=shape))
         return None
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
@@ -353,7 +201,7 @@ class Arithmetic:
             found = self.multiply(value, self.constant(factors))
             if value.levels is None:
                 return found
-            return replace(found, levels=_large(value.levels * factors.astype(np.float64)))
+            return replace(found, levels=large(value.levels * factors.astype(np.float64)))
         if value.kept is not None:
             if (factors.astype(np.float32) <= 0).any():
                 raise UndecidedError("a number that may be minus infinity is multiplied by one that is not positive")
@@ -413,7 +261,7 @@ class Arithmetic:
                 self._limited(value.size.summed(value.shape[axis])),
                 None,
                 value.sign,
-                None if value.levels is None else _large(value.levels.sum(axis)),
+                None if value.levels is None else large(value.levels.sum(axis)),
                 None if value.power is None else self._product(value.power, axis),
             )
         )
@@ -446,7 +294,7 @@ class Arithmetic:
         if np.any(is_masked):
             self.note_fill()
         if value.exponents is not None and value.power is None:
-            self.exponent_degree = max(self.exponent_degree, value.size.numerator + value.size.denominator)
+            self.exponents = self.exponents.joined(value.size)
         exponents = self.with_exponents(value).exponents
         assert exponents is not None
         residues, size = self.field.exp(exponents), self._of_unknown(value)
@@ -470,8 +318,9 @@ class Arithmetic:
         self._check_finite("log of", value)
         residues = self.with_residues(value).residues
         assert residues is not None
-        degree = 2 * self.field.r * (value.size.numerator + value.size.denominator)  # log(x) = log(y) if x^2r = y^2r
-        self.argument_degree = max(self.argument_degree, degree)
+        power = 2 * self.field.r  # log(x) = log(y) if x^2r = y^2r
+        size = Size(power * value.size.numerator, power * value.size.denominator)
+        self.arguments = self.arguments.joined(size)
         power = Symbols(residues, None, size=value.size, sign=value.sign)
         return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value), power=power)
 
@@ -486,7 +335,7 @@ class Arithmetic:
             self.assumptions.add(_NO_SQUARES)
             are_squares = self._are_squares(value, residues, exponents)
             self.are_squares.append(are_squares.reshape(-1))
-            if self.root_key is not None:
+            if self.root_key is not None and residues is not None:
                 random = mixed(mixed(self.words(value), self.key), self.root_key) % self.p
                 residues = np.where(are_squares, residues, random)
         sign = max(value.sign, NOT_NEGATIVE)
@@ -553,18 +402,6 @@ class Arithmetic:
         return zero if value.infinities is None else zero & (value.infinities == 0)
 
 
-def _sign_of(numbers: Array) -> int:
-    """The sign that all known numbers have."""
-    least = numbers.min(initial=1)
-    return POSITIVE if least > 0 else NOT_NEGATIVE if least == 0 else 0
-
-
-def _large(levels: Levels) -> Levels | None:
-    """``levels``, 0 for small ones; None if all are."""
-    large = np.where(np.abs(levels) < LEAST_LEVEL, 0.0, levels)
-    return large if large.any() else None
-
-
 def _are_same(left: Symbols, right: Symbols) -> bool:
     """True if both are the same numbers."""
     return left.shape == right.shape and all(
@@ -584,4 +421,4 @@ def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:
     return np.where(condition, parts[0], parts[1])
 
 
-__all__ = ["LEAST_FILL", "LEAST_LEVEL", "Arithmetic", "are_equal"]
+__all__ = ["Arithmetic", "are_equal"]

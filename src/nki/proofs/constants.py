@@ -69,8 +69,9 @@ def _decimals(word: np.float32) -> list[tuple[float, Closed]]:
         for number, bits in ((float(word), 0.0), (1 / float(word), _RECIPROCAL_BITS)):
             decimal = Fraction(f"{number:.{digits}g}")
             fraction = 1 / decimal if bits else decimal
-            if np.float32(float(fraction)) == word:
-                result.append((digits * math.log2(10) + bits, Closed(fraction)))
+            with np.errstate(over="ignore"):  # the largest float32, rounded up
+                if np.float32(float(fraction)) == word:
+                    result.append((digits * math.log2(10) + bits, Closed(fraction)))
     return result
 
 

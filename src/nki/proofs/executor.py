@@ -6,7 +6,7 @@ with one operand that depends on the inputs works on :class:`Symbols`: over the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from nki.base.element_types import DType
 from nki.ir.algebra import Step, last_of
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, While
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.isa.tables.alu_operators import BITS
@@ -60,6 +61,12 @@ class Prover(Reference):
             if not hasattr(error, "inst"):
                 error.inst = inst  # type: ignore[attr-defined]  # the innermost one says where
             raise
+
+    def rounds(self, loop: Loop) -> Iterator[None]:
+        for count, _ in enumerate(super().rounds(loop)):
+            if isinstance(loop, While) and count == _MOST_ITERATIONS:
+                raise UndecidedError(f"the loop at {loop.where.span} has not ended after {count:,} rounds")
+            yield
 
     def _execute_alone(self, inst: Inst) -> None:
         if not self._reads_at_symbol(inst):
@@ -461,6 +468,8 @@ BINARY: Final[dict[str, Binary]] = {
 """Operators of the ALU with a formula; others are unknown functions."""
 _COMPARING: Final = {"maximum", "minimum", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal"}
 _MOST_THRESHOLDS: Final = 8
+_MOST_ITERATIONS: Final = 10_000
+"""Iterations of a `while` loop, after which a proof gives up."""
 
 
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:

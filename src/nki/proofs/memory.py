@@ -42,8 +42,8 @@ class SymbolMemory(Memory):
     def __init__(self) -> None:
         super().__init__()
         self._symbols: dict[Tensor, tuple[Words, ...]] = {}
-        """Of each element the residue, the exponent, the number of its facts, the truth that it is kept, and the residue
-        of its power.
+        """Of each element the residue, the exponent, the number of its facts, the truth that it is kept, and the
+        residue of its power.
         """
         self._facts: list[Facts] = []
         self._numbers: dict[Facts, int] = {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.base.errors import NkiError
+from nki.base.errors import ArgumentError, NkiError
 from nki.compilation.launch_errors import strip_frames
 from nki.jit import Kernel
 from nki.proofs import witness
@@ -70,6 +70,11 @@ def _subjects(
     kwargs: dict[str, Any],
     target: Target | None,
 ) -> tuple[Subject, Subject]:
+    for each in (old, new):
+        if not callable(each):
+            raise ArgumentError(
+                f"{each!r} is no kernel and no function", fix="give two kernels, or a kernel and a function"
+            )
     functions = [not isinstance(each, Kernel) for each in (old, new)]
     if not any(functions):
         return of_kernel(old, args, kwargs, target), of_kernel(new, args, kwargs, target)
@@ -102,7 +107,7 @@ class _Proof:
             place = self.rounds.run()
         except UndecidedError as error:
             tested = self._tested(error)
-            return tested if tested is not None else self._searched(str(error))
+            return tested if tested is not None else self._searched(_reason(error))
         if place is None and self.rounds.mode.ties:
             return self._found("equal", f"equal in {self.rounds.count} random fields")
         if place is None:
@@ -177,6 +182,12 @@ class _Proof:
             for name, each in zip(names, self.ranges, strict=True)
             if each is not None
         ]
+
+
+def _reason(error: UndecidedError) -> str:
+    """What stands in the way, and the line that asks for it."""
+    where = getattr(getattr(error, "inst", None), "where", None)
+    return f"{error} ({where.span})" if where is not None and where.span is not None else str(error)
 
 
 __all__ = ["GOAL", "prove"]

@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs.arithmetic import LEAST_FILL, LEAST_LEVEL, Arithmetic, are_equal
+from nki.proofs.arithmetic import Arithmetic, are_equal
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.indicators import MOST, Found, Indicators
-from nki.proofs.symbols import KNOWN_SIZE, MINUS, NOT_NEGATIVE, POSITIVE, Array, Size, Symbols, UndecidedError
+from nki.proofs.numbers import LEAST_FILL, LEAST_LEVEL
+from nki.proofs.symbols import KNOWN_SIZE, MINUS, NOT_NEGATIVE, POSITIVE, Array, Levels, Size, Symbols, UndecidedError
 
 
 @dataclass
@@ -68,7 +69,9 @@ class Reals(Arithmetic):
     def _of_row(self, value: Symbols, count: int) -> Size:
         """The size of an unknown number that depends on ``count`` elements like ``value``."""
         size = self._of_unknown(value)
-        return Size(1, 0, min(self.created, 1 + count * size.unknown), count * size.truths)
+        # Rows are the same by chance if one of the elements is: hardly ever if both parts of it have to be.
+        own = 1 if value.residues is not None and value.exponents is not None else count
+        return Size(1, 0, min(self.created, own + count * value.size.unknown), count * size.truths)
 
     def ranked(self, value: Symbols, count: int) -> Symbols:
         """The largest ``count`` elements of each row of the last axis, in descending order.
@@ -159,7 +162,10 @@ class Reals(Arithmetic):
     def maximum(self, left: Symbols, right: Symbols) -> Symbols:
         shape = np.broadcast_shapes(left.shape, right.shape)
         values = [value.moved(lambda part: np.broadcast_to(part, shape)) for value in (left, right)]
-        return self.greatest(self.joined(values, lambda parts: np.stack(parts, axis=-1)))
+        found = self.greatest(self.joined(values, lambda parts: np.stack(parts, axis=-1)))
+        # It depends on what both depend on, and on the truth that one is greater, and that both are equal.
+        most = 2 + left.size.unknown + right.size.unknown
+        return replace(found, size=found.size._replace(unknown=min(found.size.unknown, most)))
 
     def minimum(self, left: Symbols, right: Symbols) -> Symbols:
         return self.negative(self.maximum(self.negative(left), self.negative(right)))
@@ -181,13 +187,13 @@ class Reals(Arithmetic):
         infinities = value.signs.reshape(words.shape)
         if (infinities > 0).any():
             raise UndecidedError("a maximum is taken of infinity")
-        heights = np.where(infinities < 0, -np.inf, np.minimum(value.heights.reshape(words.shape), 0.0))
+        heights: Levels = np.where(infinities < 0, -np.inf, np.minimum(value.heights.reshape(words.shape), 0.0))
         if ((heights < 0) & (heights > -np.inf)).any():
             self.note_fill()
         # A member of the highest level in place of each lower one changes no set.
-        top = heights.max(axis=1)
-        high = heights >= np.where(top == -np.inf, top, top - LEAST_LEVEL)[:, None]
-        first = high.argmax(axis=1)[:, None]
+        top: Levels = heights.max(axis=1)
+        high = np.greater_equal(heights, np.where(top == -np.inf, top, top - LEAST_LEVEL)[:, None])
+        first = np.argmax(high, axis=1)[:, None]
         rest = replace(value.moved(lambda part: part.reshape(words.shape)), infinities=None, levels=None)
         finite = rest.moved(lambda part: np.where(high, part, np.take_along_axis(part, first, axis=1)))
         found = self._greatest(finite, np.where(high, words, np.take_along_axis(words, first, axis=1)))

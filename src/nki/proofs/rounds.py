@@ -26,6 +26,8 @@ _MOST_OF_BITS: Final = 400
 """Rounds with drawn signs: enough for four numbers with signs in one element."""
 _LEAST_OF_ROOTS: Final = 8
 """Rounds in which an element with roots is seen, at least: a root of a square has the wrong sign in half of them."""
+_UNSEEN: Final = 16
+"""For one round in which an element with roots is seen there are so many in which it is not, at most."""
 _REDRAWN: Final = 20
 """Unlucky rounds in a row, after which the proof gives up."""
 
@@ -64,7 +66,7 @@ class Rounds:
         self.unknown: set[str] = set()
         self.thresholds: set[float] = set()
         self._has_split = self._has_roots = False
-        self._squares: list[list[Flags] | None] = [None, None]
+        self._squares = self._nothing_seen()
         """Of each side, for each root, the elements that were squares in all rounds."""
 
     def run(self) -> Place | None:
@@ -95,7 +97,7 @@ class Rounds:
 
     def _in_mode(self, mode: Mode) -> Place | None:
         """Rounds until the goal is reached; the first element that differs, if one does."""
-        self.mode, self.bound, self.count, self._squares = mode, 1.0, 0, [None, None]
+        self.mode, self.bound, self.count, self._squares = mode, 1.0, 0, self._nothing_seen()
         deadline = time.monotonic() + self.seconds
         if mode.roots:
             return self._of_exact_roots(deadline)
@@ -136,6 +138,7 @@ class Rounds:
                 if differs.any():
                     return Place(number, tuple(int(place) for place in np.argwhere(differs)[0]))
             seen = [a + b for a, b in zip(seen, stable, strict=True)] if seen else [s.astype(np.int64) for s in stable]
+            bound *= _UNSEEN
             if bound >= 1:
                 raise UndecidedError("a round may miss a difference")
             wanted = max(wanted, math.ceil(math.log(self.goal) / math.log(bound)))
@@ -158,16 +161,17 @@ class Rounds:
         """The outputs of both sides in one random field; the probability that a difference is not seen."""
         field = FIELDS[self.count % len(FIELDS)]
         results: list[list[Symbols]] = []
-        bound = 0.0
+        everything: list[Reals] = []
         mode = self.mode
         for side, subject in enumerate(self.subjects):
             reals = Reals(field, key, splits=mode.splits, root_key=root_key, ties=mode.ties, bits=mode.bits)
             inputs = [self._input(reals, number, spec) for number, spec in enumerate(subject.inputs)]
             results.append(subject.evaluate(inputs, reals))
             self._note(reals, side)
-            bound = max([bound, *(_error(each, reals) for each in results[-1])])
+            everything.append(reals)
         check_same("output", [each.shape for each in results[0]], [each.shape for each in results[1]], self.subjects)
-        return results, min(bound, 1.0)
+        bounds = [_error(one, other, everything) for one, other in zip(*results, strict=True)]
+        return results, min(max(bounds, default=0.0), 1.0)
 
     def _note(self, reals: Reals, side: int) -> None:
         self.assumptions |= reals.assumptions
@@ -189,6 +193,9 @@ class Rounds:
         )
 
     # -- roots of squares
+
+    def _nothing_seen(self) -> list[list[Flags] | None]:
+        return [None, None]
 
     def _is_a_square_left(self) -> bool:
         return any(each.any() for side in self._squares for each in side or ())
@@ -240,20 +247,25 @@ def _equal(one: Symbols, other: Symbols) -> Flags:
     return same
 
 
-def _error(value: Symbols, reals: Reals) -> float:
+def _error(old: Symbols, new: Symbols, sides: Sequence[Reals]) -> float:
     """The probability, at most, that an element that is another function has the same value (``docs/proofs.md``)."""
-    field, size = reals.field, value.size
-    degree = max(size.numerator + size.denominator, 1)
-    collision = max(2 * reals.argument_degree / field.p, (2 * reals.exponent_degree) ** 2 / field.n)
+    field, size = sides[0].field, old.size.joined(new.size)
+    degree = max(size.degree, 1)
+    arguments, exponents = (
+        max(sides[0].arguments.joined(sides[1].arguments).degree, 1),
+        max(sides[0].exponents.joined(sides[1].exponents).degree, 1),
+    )
+    collision = max(arguments / field.p, exponents**2 / field.n)
     parts = 1.0
-    if value.residues is not None:
-        parts *= min(1.0, 2 * degree / field.p)
-    if value.exponents is not None:
-        parts *= min(1.0, (2 * degree) ** 2 / field.n)
-    missed = parts + 2 * min(size.unknown, reals.created) * collision
-    if not reals.bits:
+    if old.residues is not None and new.residues is not None:
+        parts *= min(1.0, degree / field.p)
+    if old.exponents is not None and new.exponents is not None:
+        parts *= min(1.0, degree**2 / field.n)
+    unknown = sum(min(each.size.unknown, side.created) for each, side in zip((old, new), sides, strict=True))
+    missed = parts + unknown * collision
+    if not sides[0].bits:
         return missed
-    drawn = 0.5 ** (2 * size.truths)  # of both sides
+    drawn = 0.5 ** (old.size.truths + new.size.truths)
     return 1 - drawn * max(0.0, 1 - missed)
 
 

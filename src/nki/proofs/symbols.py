@@ -43,6 +43,11 @@ class Size(NamedTuple):
     unknown: float = 0
     truths: float = 0
 
+    @property
+    def degree(self) -> float:
+        """Of the difference of two elements of this size, at most: each numerator times the other denominator."""
+        return self.numerator + self.denominator
+
     def added(self, other: Size) -> Size:
         """The size of a sum of two elements."""
         top = max(self.numerator + other.denominator, other.numerator + self.denominator)
@@ -181,6 +186,7 @@ __all__ = [
     "NOT_NEGATIVE",
     "PLUS",
     "POSITIVE",
+    "VARIABLE_SIZE",
     "Array",
     "Join",
     "Levels",

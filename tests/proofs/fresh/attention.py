@@ -108,9 +108,9 @@ def flash_causal(q, k, v):
 
 
 def torch_causal(q, k, v):
-    return torch.nn.functional.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None], is_causal=True)[
-        0, 0
-    ]
+    return torch.nn.functional.scaled_dot_product_attention(
+        q[None, None], k[None, None], v[None, None], is_causal=True
+    )[0, 0]
 
 
 def torch_by_mask(q, k, v):

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import neuronxcc.nki as beta
-import neuronxcc.nki.language as bl
 import numpy as np
 import torch
 
+import neuronxcc.nki as beta
+import neuronxcc.nki.language as bl
 import nki
 import nki.isa as nisa
 import nki.language as nl
 from tests.proofs.pair import Input, Pair, tensors
-from tests.support.kernel_parts import activated, applied, column, copied, joined, product, reduced, returned, transposed
+from tests.support.kernel_parts import (
+    activated,
+    applied,
+    copied,
+    joined,
+    product,
+    reduced,
+    returned,
+    transposed,
+)
 
 
 @nki.jit
@@ -281,9 +290,7 @@ def conv_by_shifts(x, w):
     tile, weights, wide = nl.load(x), nl.load(w), x.shape[1] - 2
     out = nl.zeros((x.shape[0], wide), nl.float32)
     for tap in range(3):
-        nisa.scalar_tensor_tensor(
-            out, tile[:, tap : tap + wide], nl.multiply, weights[:, tap : tap + 1], nl.add, out
-        )
+        nisa.scalar_tensor_tensor(out, tile[:, tap : tap + wide], nl.multiply, weights[:, tap : tap + 1], nl.add, out)
     return returned(out)
 
 
@@ -513,5 +520,11 @@ PAIRS = [
     Pair("fresh variance, numpy", "numpy", numpy_pairs_variance, variance, ROWS),
     Pair("fresh means", "reductions", means_by_products, means_by_partitions, ROWS),
     Pair("fresh softplus", "mlp", softplus_row, softplus_stable, ROWS),
-    Pair("fresh binary cross entropy, torch", "pytorch", torch_bce, bce, (Input((16, 24)), Input((16, 24), low=0, high=1))),
+    Pair(
+        "fresh binary cross entropy, torch",
+        "pytorch",
+        torch_bce,
+        bce,
+        (Input((16, 24)), Input((16, 24), low=0, high=1)),
+    ),
 ]

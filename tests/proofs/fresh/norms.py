@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from tests.proofs.pair import Input, Pair, tensors
-from tests.support.kernel_parts import activated, applied, column, copied, joined, product, reduced, returned
+from tests.support.kernel_parts import activated, applied, column, joined, product, reduced, returned
 
 EPS = 1e-5
 
@@ -194,7 +194,9 @@ def rms_power(x):
 def rms_logarithm(x):
     """x exp(-log(E[x²] + eps) / 2)."""
     tile = nl.load(x)
-    scale = activated(applied(reduced(nl.square(tile), nl.add), nl.multiply, 1.0 / x.shape[1], op1=nl.add, operand1=EPS), nl.log)
+    scale = activated(
+        applied(reduced(nl.square(tile), nl.add), nl.multiply, 1.0 / x.shape[1], op1=nl.add, operand1=EPS), nl.log
+    )
     nisa.activation(scale, nl.exp, scale, scale=-0.5)
     return returned(applied(tile, nl.multiply, scale))
 

@@ -79,11 +79,7 @@ def _multiply(reals: Reals, left: Value, right: Value) -> Symbols:
 
 
 def _divide(reals: Reals, left: Value, right: Value) -> Symbols:
-    if (
-        isinstance(left, Symbols)
-        and not (left.is_finite and left.levels is None)
-        and not isinstance(right, Symbols)
-    ):
+    if isinstance(left, Symbols) and not (left.is_finite and left.levels is None) and not isinstance(right, Symbols):
         return reals.scale(left, 1 / right.astype(np.float32))
     return reals.divide(lifted(left, reals), lifted(right, reals))
 

@@ -272,9 +272,7 @@ def largest(reals: Reals, value: Symbols, count: int) -> tuple[Symbols, Symbols]
         indices = _integers(reals.function_of_rows("find, last first: False", value, wanted))
         return tuple(each.moved(lambda part: part[..., :count]) for each in (found, indices))  # pyright: ignore[reportReturnType]
     places = _numbered(reals, value, count)
-    return reals.ranked(value, count), _integers(
-        reals.function_of_rows("the largest", value, places)
-    )
+    return reals.ranked(value, count), _integers(reals.function_of_rows("the largest", value, places))
 
 
 def extreme_index(reals: Reals, value: Symbols, smallest: bool) -> Symbols:
