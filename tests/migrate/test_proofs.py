@@ -23,7 +23,6 @@ from tools import beta1_guide
 CASES = sorted(beta1_guide.CASES.glob("*.py"))
 NOT_FOLLOWED = {
     "mask_that_clips": "divided by 0",
-    "j_predicates": "minus infinity",
     "comparison_as_number": "patterns of uint8",
     "into_one_block": "places that depend on the inputs are written",
     "into_rows": "places that depend on the inputs are written",

@@ -149,11 +149,22 @@ def loaded(pair: Pair, side: Side, change: Change, folder: Path) -> Kernel:
 def changes(pair: Pair, side: Side) -> dict[str, Change]:
     """The changes of a kernel by name."""
     kernel = kernel_of(pair, side)
-    return _changes(inspect.getfile(kernel.func), kernel.func.__name__)
+    return changes_of(inspect.getfile(kernel.func), kernel.func.__name__)
+
+
+def changes_with_parts(pair: Pair, side: Side) -> list[Change]:
+    """The changes of a kernel and of the functions of its module that it calls."""
+    file, waiting = inspect.getfile(kernel_of(pair, side).func), [kernel_of(pair, side).func.__name__]
+    functions = {node.name: node for node in _parsed(file).body if isinstance(node, ast.FunctionDef)}
+    for name in waiting:
+        names = [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+        waiting += sorted({each for each in names if each in functions} - set(waiting))
+    return [change for name in waiting for change in changes_of(file, name).values()]
 
 
 @functools.cache
-def _changes(file: str, name: str) -> dict[str, Change]:
+def changes_of(file: str, name: str) -> dict[str, Change]:
+    """The changes of a function of a module by name."""
     source = _text(file)
     function = next(n for n in _parsed(file).body if isinstance(n, ast.FunctionDef) and n.name == name)
     lines = source.splitlines(keepends=True)

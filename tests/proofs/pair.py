@@ -99,9 +99,12 @@ def outputs(function: Callable[..., Any], arguments: list[Array]) -> list[Array]
 
 def _framework_tensors(function: Callable[..., Any], arguments: list[Array]) -> list[Any]:
     names = function.__globals__  # type: ignore[attr-defined]
-    if "torch" in names:
+    used = function.__code__.co_names  # type: ignore[attr-defined]
+    kinds = [name for name in ("torch", "jnp", "jax", "np") if name in used]
+    kind = next(iter(kinds or [name for name in ("torch", "jnp") if name in names]), "np")
+    if kind == "torch":
         return [names["torch"].from_numpy(argument) for argument in arguments]
-    if "jnp" in names:
+    if kind != "np":
         return [names["jnp"].asarray(argument) for argument in arguments]
     return [a.astype(np.float64) if a.dtype.kind not in "iu" else a for a in arguments]
 

@@ -86,8 +86,102 @@ def test_sqrt(m: Reals) -> None:
     assert same(m.sqrt(m.multiply(x, y)), m.multiply(m.sqrt(x), m.sqrt(y)))
     for root in (2, 3, 5, 7):
         assert same(m.sqrt(m.number(root * root)), m.number(root))
-    with pytest.raises(UnluckyError):
-        m.sqrt(m.multiply(x, x))
+    assert same(m.sqrt(m.multiply(x, x)), m.activation("abs", x))
+    positive = m.exp(x)
+    assert same(m.sqrt(m.multiply(positive, positive)), positive)
+    assert same(m.multiply(m.sqrt(y), m.sqrt(y)), y), "as a kernel has made it"
+    assert not same(m.multiply(m.sqrt(y), m.sqrt(x)), y)
+
+
+def test_exact_roots(field: Field) -> None:
+    """Elements that do not depend on the key of roots are those of which sqrt(x) sqrt(x) = x holds."""
+    first, second = (Reals(field, key=7, root_key=key) for key in (1, 2))
+    roots = [m.sqrt(m.add(drawn(m, "x"), m.number(1))) for m in (first, second)]
+    is_stable = roots[0].residues == roots[1].residues
+    assert 0 < np.count_nonzero(is_stable) < 40
+    assert roots[0].residues is not None
+    x = first.add(drawn(first, "x"), first.number(1)).residues
+    assert ((roots[0].residues * roots[0].residues % first.p == x) == is_stable).all()
+
+
+def test_powers_of_logarithms(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    log = m.log(x)
+    assert same(m.exp(log), x) and same(m.exp(m.negative(log)), m.reciprocal(x))
+    assert same(m.exp(m.times(log, -0.5)), m.rsqrt(x)) and same(m.exp(m.times(log, 0.5)), m.sqrt(x))
+    assert same(m.exp(m.add(log, m.log(y))), m.multiply(x, y))
+    assert same(m.exp(m.add(log, y)), m.multiply(x, m.exp(y))) and not same(m.exp(m.times(log, 2.0)), x)
+    assert same(m.exp(m.total(log, 0)), m.exp(m.log(m._product(x, 0))))
+
+
+def test_split_exponentials(field: Field) -> None:
+    whole, split = Reals(field, key=7), Reals(field, key=7, splits=True)
+    for m, holds in ((whole, False), (split, True)):
+        x, y = m.sigmoid(drawn(m, "x")), drawn(m, "y")
+        assert same(m.exp(m.add(x, y)), m.multiply(m.exp(x), m.exp(y))) == holds
+        assert m.has_split
+
+
+def test_signs(m: Reals) -> None:
+    x = drawn(m, "x")
+    for positive in (m.exp(x), m.sigmoid(x), m.add(m.multiply(x, x), m.number(1)), m.sqrt(m.exp(x)), m.number(2)):
+        assert same(m.activation("abs", positive), positive) and same(m.activation("relu", positive), positive)
+        assert same(m.activation("sign", positive), m.number(1)) and same(m.greater(positive, m.number(0)), m.number(1))
+    for unknown in (x, m.log(m.exp(x)), m.negative(m.exp(x)), m.subtract(m.exp(x), m.number(1)), m.tanh(x)):
+        assert not same(m.activation("abs", unknown), unknown)
+    zero = m.multiply(x, x)  # may be 0
+    assert same(m.activation("abs", zero), zero) and not same(m.activation("sign", zero), m.number(1))
+
+
+def test_sign_is_of_comparisons(m: Reals) -> None:
+    x, zero = drawn(m, "x"), m.number(0)
+    assert same(m.activation("sign", x), m.subtract(m.greater(x, zero), m.greater(zero, x)))
+
+
+def test_masks_keep_their_value(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    fill = m.constant(np.full(40, -30000, np.float32))
+    low, lower = m.add(fill, x), m.constant(np.full(40, -1e30, np.float32))
+    assert same(m.exp(low), m.number(0)) and m.assumptions
+    assert same(m.subtract(low, fill), x) and same(m.exp(m.subtract(low, fill)), m.exp(x))
+    assert same(m.maximum(low, y), y) and same(m.maximum(low, lower), low)
+    assert same(m.maximum(low, m.add(fill, y)), m.add(fill, m.maximum(x, y)))
+    assert same(m.exp(m.negative(m.subtract(y, low))), m.number(0))
+    assert not same(m.exp(m.scale(low, np.array(0.001, np.float32))), m.number(0))
+
+
+def test_ranks(m: Reals) -> None:
+    x = m.variables("x", (5, 12), False)
+    found, turned = m.ranked(x, 8), m.ranked(x.moved(lambda part: part[:, ::-1]), 8)
+    assert same(found, turned) and same(found.moved(lambda part: part[:, 0]), m.greatest(x))
+    assert not same(found, m.ranked(x.moved(lambda part: part[:, 1:]), 8))
+
+
+def test_maximum_of_multiples(m: Reals) -> None:
+    x = drawn(m, "x")
+    without = Reals(m.field, key=7, ties=False)
+    for factor in (0.25, 3.0, -2.0):
+        one = without.maximum(without.times(x, factor), x)
+        positive = without.greater(x, without.number(0))
+        pair = (without.times(x, factor), x)
+        assert same(one, without.select(positive, *(pair if factor > 1 else pair[::-1])))
+        assert same(m.maximum(x, m.times(x, factor)), m.maximum(m.times(x, factor), x))
+
+
+def test_drawn_signs(m: Reals) -> None:
+    bits = Reals(m.field, key=7, ties=False, bits=True)
+    x, one, zero = drawn(bits, "x"), bits.number(1), bits.number(0)
+    tail = bits.log(bits.add(one, bits.exp(bits.negative(bits.activation("abs", x)))))
+    assert same(bits.softplus(x), bits.add(bits.maximum(x, zero), tail))
+    truth = bits.greater(x, zero)
+    assert set(np.unique(truth.residues).tolist()) == {0, 1} and truth.size.truths == 1
+    assert same(bits.add(truth, bits.greater(zero, x)), one)
+
+
+def test_log_of_what_is_gathered(m: Reals) -> None:
+    table, index = m.variables("table", (5, 4), False), m.integers("index", (5, 3), 0, 3)
+    for function in (m.log, m.exp):
+        assert same(function(m.gathered(table, index)), m.gathered(function(table), index))
 
 
 def test_max(m: Reals) -> None:
@@ -147,7 +241,15 @@ def test_a_constant_is_read_as_a_number_that_rounds_to_it(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(128**-0.5, "sqrt(1/128)"), (1 / 3, "1/3"), (0.044715, "8943/200000"), (-0.5, "-1/2")]
+    ("value", "text"),
+    [
+        (128**-0.5, "sqrt(1/128)"),
+        (1 / 3, "1/3"),
+        (0.044715, "8943/200000"),
+        (-0.5, "-1/2"),
+        (0.271, "271/1000"),
+        (1 / 0.029701, "1000000/29701"),
+    ],
 )
 def test_known_constants(value: float, text: str) -> None:
     assert str(constants.read(float(np.float32(value)))) == text

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nki import target as targets
+from nki.backend.numpy.memory import SharedBytes
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
@@ -126,23 +127,18 @@ class _Mailboxes(PlacedSymbols):
     def __init__(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> None:
         super().__init__(target, placement)
         size = max(offset + tensor.nbytes for tensor, (_, offset) in placement.items())
-        self._rows = {Buffer.shared_hbm: size}
-        self._bytes = {Buffer.shared_hbm: np.full(size, 0xFF, np.uint8)}
+        self._shared = {Buffer.shared_hbm: SharedBytes(1, size)}
 
     def _check(self, access: Access) -> None:
-        if not self._is_placed(access):
+        if self.home(access.tensor) is access.tensor:
             super()._check(access)
 
-    def address(self, access: Access) -> tuple[Any, int, tuple[int, ...]]:
+    def address(self, access: Access) -> tuple[int, tuple[int, ...]]:
         place = self._place(access.tensor)
         if place is None:
             return super().address(access)
         size = access.dtype.itemsize
-        return (
-            self._bytes[access.buffer],
-            place[1] + access.offset * size,
-            tuple(step * size for step in access.strides),
-        )
+        return place[1] + access.offset * size, tuple(step * size for step in access.strides)
 
 
 def _apart(program: Program) -> list[SymbolMemory]:

@@ -7,8 +7,7 @@ an unknown function: a keyed hash of its arguments (:mod:`nki.proofs.reals`).
 
 from __future__ import annotations
 
-import dataclasses
-import math
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,177 +17,56 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs import constants
-from nki.proofs.constants import Closed
-from nki.proofs.field import Field, UnluckyError, Words, mixed, product
-from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs, Size, Symbols, UndecidedError, joined
+from nki.proofs.field import UnluckyError, Words, mixed, product
+from nki.proofs.numbers import LEAST_FILL, Numbers, large
+from nki.proofs.symbols import (
+    KNOWN_SIZE,
+    NOT_NEGATIVE,
+    PLUS,
+    POSITIVE,
+    Array,
+    Join,
+    Signs,
+    Size,
+    Symbols,
+    UndecidedError,
+    joined,
+)
 
-LEAST_FILL: Final = -9000.0
-"""A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
 _MOST_DEGREE: Final = 256
 _INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
 _NO_SQUARES: Final = "for the bound, products of the numbers under different roots are no squares"
 _MANY: Final = 512
 """In so many exponents some are no units by chance: one of 6,000 is none."""
-_EXPONENT_SALT: Final = 0x5851F42D4C957F2D
-_UNDEFINED_SALT: Final = 0x2545F4914F6CDD1D
-_NO_PART: Final = np.uint64(0xFFFFFFFF)
+_MOST_ROOTS: Final = 8
+_POWERS: Final = (2, -2, 1, -1, 4, -4, 3, -3, 6, 8)
+"""Twice the factors of logarithms with which their powers are known."""
 
 
 @dataclass
-class Arithmetic:
-    """Operations in one ``field``, with ``key`` for the hashes; what they assume is in ``assumptions``."""
-
-    field: Field
-    key: int
-    assumptions: set[str] = dataclasses.field(default_factory=set[str])
-    unknown: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
-    """Names of unknown functions, and how many elements each was computed for."""
-    readings: dict[float, Closed] = dataclasses.field(default_factory=dict[float, Closed])
-    """Constants that were read as other numbers than their float32."""
-
-    argument_degree: float = 1
-    """Degree of numerator and denominator of the arguments of unknown functions, at most."""
-    exponent_degree: float = 1
-    """The same of arguments that only have exponents, and of arguments of exp."""
-
-    created: int = 0
-    """Unknown numbers that there are, at most."""
-    thresholds: set[float] = dataclasses.field(default_factory=set[float])
-    """Known numbers with which others are compared."""
-    side: int = 0
-    """The program of the proof that is computed, 0 or 1: each reads numbers of its own where nothing has written."""
-    reads_undefined: bool = False
-    """A NaN is memory that nothing has written, an unknown number; else a proof cannot follow it."""
-
-    def __post_init__(self) -> None:
-        self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
-
-    # -- values from outside
-
-    def variables(self, name: str, shape: tuple[int, ...], is_whole: bool) -> Symbols:
-        """A random value for each element of the input ``name``."""
-        seed = [self.key, *name.encode()]
-        random = np.random.default_rng(seed)
-        residues = random.integers(0, self.field.p, shape, np.uint64)
-        return Symbols(residues, random.integers(0, self.field.n, shape, np.uint64), None, is_whole)
-
-    def constant(self, numbers: Array) -> Symbols:
-        """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
-        if numbers.dtype.kind in "iub":
-            whole = numbers.astype(np.int64)
-            return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE)
-        values = numbers.astype(np.float32)
-        if (missing := np.isnan(values)).any():
-            if not self.reads_undefined:
-                raise UndecidedError("a NaN, or memory that nothing has written, is read")
-            return self.choose(missing, self._undefined(values.shape), self.constant(np.where(missing, 0, values)))
-        infinities = np.zeros(values.shape, np.int8)
-        infinities[values <= LEAST_FILL] = FILL
-        infinities[np.isneginf(values)] = MINUS
-        infinities[np.isposinf(values)] = PLUS
-        has_infinities = bool(infinities.any())
-        values = np.where(infinities != 0, np.float32(0), values) if has_infinities else values
-        is_whole = bool((values == np.rint(values)).all() and (np.abs(values) < 1 << 53).all())
-        if is_whole:
-            residues, exponents = self._of_whole(values.astype(np.int64))
-        else:
-            distinct, places = np.unique(values, return_inverse=True)
-            pairs = [self._read(float(value)) for value in distinct]
-            tables = [np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1)]
-            residues, exponents = (table[places].reshape(values.shape) for table in tables)
-        return Symbols(
-            residues, exponents, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE
-        )
-
-    def _undefined(self, shape: tuple[int, ...]) -> Symbols:
-        """Numbers that equal no others, for memory that nothing has written: a result that depends on one differs."""
-        name, count = "memory that nothing has written", math.prod(shape)
-        first = self.unknown.get(name, 0)
-        self.unknown[name] = first + count
-        self.created += count
-        words = np.arange(first, first + count, dtype=np.uint64).reshape(shape) + np.uint64(self.side << 48)
-        return replace(self.of_words(mixed(words, self.key ^ _UNDEFINED_SALT)), size=Size(1, 0, 1))
-
-    def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
-        residues, exponents = (np.mod(numbers, modulus) for modulus in (self.field.p, self.field.n))
-        return residues.astype(np.uint64), exponents.astype(np.uint64)
-
-    def _read(self, value: float) -> tuple[int, int]:
-        """Residue and exponent of a constant."""
-        closed = constants.read(value)
-        if closed.is_root or closed.atom or closed.fraction != Fraction(value):
-            self.readings[value] = closed
-        found = self._fraction(closed.fraction)
-        if closed.atom:
-            atom = self.unknown_number(closed.atom)
-            found = self.multiply(found, atom if closed.power > 0 else self.reciprocal(atom))
-        if closed.is_root:
-            found = self.sqrt(found)
-        if closed.sign < 0:
-            found = self.negative(found)
-        assert found.residues is not None and found.exponents is not None
-        return int(found.residues), int(found.exponents)
-
-    def _fraction(self, number: Fraction) -> Symbols:
-        parts = [
-            np.array(number.numerator * pow(number.denominator, -1, modulus) % modulus, np.uint64)
-            for modulus in (self.field.p, self.field.n)
-        ]
-        return Symbols(parts[0], parts[1], None, False, KNOWN_SIZE)
-
-    def unknown_number(self, name: str) -> Symbols:
-        """A number with a name, and nothing else is known of it."""
-        return self.variables(f"the number {name}", (), False)
+class Arithmetic(Numbers):
+    """Operations on numbers."""
 
     def _of_unknown(self, *arguments: Symbols) -> Size:
         """The size of an unknown number that depends on ``arguments``."""
         for each in arguments:
-            degree = each.size.numerator + each.size.denominator
             if each.residues is not None:
-                self.argument_degree = max(self.argument_degree, degree)
+                self.arguments = self.arguments.joined(each.size)
             else:
-                self.exponent_degree = max(self.exponent_degree, degree)
+                self.exponents = self.exponents.joined(each.size)
         created = max((each.present.size for each in arguments), default=1)
         self.created += created
-        return Size(1, 0, min(self.created, 1 + sum(each.size.unknown for each in arguments)))
+        unknown, truths = (sum(each.size[part] for each in arguments) for part in (2, 3))
+        return Size(1, 0, min(self.created, 1 + unknown), truths)
 
     def _limited(self, size: Size) -> Size:
         """``size``; a quotient of high degree counts as an unknown number itself."""
         if not size.denominator or size.numerator + size.denominator <= _MOST_DEGREE:
             return size
         self.assumptions.add(_INDEPENDENT)
-        return Size(1, 0, size.unknown + 1)
+        return Size(1, 0, size.unknown + 1, size.truths)
 
     # -- parts
-
-    def words(self, value: Symbols) -> Words:
-        """One word for each element: equal ones for elements that are the same number."""
-        low = value.exponents if value.exponents is not None else _NO_PART
-        high = value.residues if value.residues is not None else _NO_PART
-        words: Words = np.asarray(high << np.uint64(32) | low)
-        if value.kept is not None:
-            words = np.where(value.kept == 1, words, mixed(words ^ mixed(value.kept, self.key), self.key))
-        if value.infinities is not None:
-            words = np.where(value.infinities == 0, words, ~np.uint64(0) - (value.infinities != PLUS))
-        return words
-
-    def of_words(self, words: Words, is_whole: bool = False) -> Symbols:
-        """Random residues and exponents that depend on ``words`` alone."""
-        hashed = mixed(words, self.key)
-        return Symbols(hashed % self.p, mixed(hashed, _EXPONENT_SALT) % self.n, None, is_whole)
-
-    def with_residues(self, value: Symbols) -> Symbols:
-        """``value`` with residues: if it has none, a hash of its exponents."""
-        if value.residues is not None:
-            return value
-        return replace(value, residues=self.of_words(self.words(value)).residues)
-
-    def with_exponents(self, value: Symbols) -> Symbols:
-        """``value`` with exponents: if it has none, a hash of its residues."""
-        if value.exponents is not None:
-            return value
-        return replace(value, exponents=self.of_words(self.words(value)).exponents)
 
     def _common(self, left: Symbols, right: Symbols) -> tuple[Symbols, Symbols]:
         """Both with at least one part that both have."""
@@ -211,8 +89,21 @@ class Arithmetic:
                 left.is_whole and right.is_whole,
                 self._limited(left.size.added(right.size)),
                 self._product_of_kept(left, right),
+                max(left.sign, right.sign) if left.sign and right.sign else 0,
+                None if left.levels is None and right.levels is None else large(left.heights + right.heights),
+                self._power_of_sum(left, right),
             )
         )
+
+    def _power_of_sum(self, left: Symbols, right: Symbols) -> Symbols | None:
+        has_power = left.power is not None or right.power is not None
+        if not has_power and (left.exponents is None) != (right.exponents is None):
+            self.has_split, has_power = True, self.splits
+        return self.multiply(*map(self._power_of, (left, right))) if has_power else None
+
+    def _power_of(self, value: Symbols) -> Symbols:
+        """``exp`` of a value, residues only."""
+        return self.exp(value) if value.power is None else value.power
 
     def _product_of_kept(self, left: Symbols, right: Symbols) -> Words | None:
         if left.kept is None or right.kept is None:
@@ -226,7 +117,7 @@ class Arithmetic:
         one, other = np.broadcast_arrays(left.signs, right.signs)
         if ((one > 0) & (other < 0) | (one < 0) & (other > 0)).any():
             raise UndecidedError("infinity is subtracted from infinity, which gives NaN")
-        return np.where(one == MINUS, one, np.where(other == 0, one, other))
+        return np.where(other == 0, one, other)
 
     def _without(self, value: Symbols) -> Symbols:
         """``value`` with parts of 0 at infinite elements."""
@@ -246,8 +137,6 @@ class Arithmetic:
     def negative(self, value: Symbols) -> Symbols:
         if value.kept is not None:
             raise UndecidedError("a number that may be minus infinity is negated")
-        if value.infinities is not None and (value.infinities == FILL).any():
-            raise UndecidedError("a constant that is read as minus infinity is negated")
         return self._without(
             Symbols(
                 None if value.residues is None else (self.p - value.residues) % self.p,
@@ -255,6 +144,10 @@ class Arithmetic:
                 None if value.infinities is None else -value.infinities,
                 value.is_whole,
                 value.size,
+                None,
+                NOT_NEGATIVE if value.size == KNOWN_SIZE and self.is_zero(value).all() else 0,
+                None if value.levels is None else -value.levels,
+                None if value.power is None else self.reciprocal(value.power),
             )
         )
 
@@ -264,18 +157,51 @@ class Arithmetic:
     def multiply(self, left: Symbols, right: Symbols) -> Symbols:
         left, right = self._common(left, right)
         self._check_finite("a number of unknown sign multiplies", left, right)
-        return Symbols(
+        is_square = _are_same(left, right)
+        if is_square and (found := self._square_of_root(left)) is not None:
+            return found
+        result = Symbols(
             None if left.residues is None or right.residues is None else left.residues * right.residues % self.p,
             None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
             None,
             left.is_whole and right.is_whole,
             self._limited(left.size.multiplied(right.size)),
+            None,
+            min(left.sign, right.sign) or NOT_NEGATIVE * is_square,
+            None,
+            self._power_of_product(left, right),
         )
+        if is_square and left.size != KNOWN_SIZE:
+            self._note_root(left, result)
+        return result
+
+    def _note_root(self, root: Symbols, square: Symbols) -> None:
+        self.roots.append((root, square))
+        del self.roots[:-_MOST_ROOTS]
+
+    def _square_of_root(self, root: Symbols) -> Symbols | None:
+        """What ``root`` is a root of, if it was made so."""
+        found = [square for each, square in self.roots if are_equal(each, root)]
+        return found[-1].moved(lambda part: part.reshape(root.shape)) if found else None
+
+    def _power_of_product(self, left: Symbols, right: Symbols) -> Symbols | None:
+        """exp(k x) = exp(x)^k for halves of whole numbers k."""
+        for value, factor in ((left, right), (right, left)):
+            if value.power is not None and factor.size == KNOWN_SIZE and factor.residues is not None:
+                for twice in _POWERS:
+                    if (factor.residues == self._fraction(Fraction(twice, 2))[0]).all():
+                        shape = np.broadcast_shapes(left.shape, right.shape)
+                        found = self.power(value.power, twice / 2)
+                        return found.moved(partial(np.broadcast_to, shape=shape))
+        return None
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
         """``value`` times known numbers, which may have infinite elements if the factors there are not 0."""
         if value.is_finite:
-            return self.multiply(value, self.constant(factors))
+            found = self.multiply(value, self.constant(factors))
+            if value.levels is None:
+                return found
+            return replace(found, levels=large(value.levels * factors.astype(np.float64)))
         if value.kept is not None:
             if (factors.astype(np.float32) <= 0).any():
                 raise UndecidedError("a number that may be minus infinity is multiplied by one that is not positive")
@@ -285,10 +211,8 @@ class Arithmetic:
         infinities, known = np.broadcast_arrays(value.infinities, factors.astype(np.float32))
         if (known[infinities != 0] == 0).any():
             raise UndecidedError("infinity is multiplied by 0, which gives NaN")
-        if (known[infinities == FILL] < 0).any():
-            raise UndecidedError("a constant that is read as minus infinity is multiplied by a negative number")
         signs = np.where(known < 0, -infinities, infinities)
-        product = self.multiply(value.finite(), self.constant(factors))
+        product = self.scale(value.finite(), factors)
         return self._without(replace(product, infinities=signs))
 
     def reciprocal(self, value: Symbols) -> Symbols:
@@ -296,9 +220,9 @@ class Arithmetic:
             raise UndecidedError("a number that may be minus infinity divides")
         if value.infinities is None:
             residues = None if value.residues is None else self.field.inverse(value.residues)
-            return Symbols(residues, self._exponent_inverses(value), size=self._limited(value.size.inverted()))
-        if (value.infinities == FILL).any():
-            raise UndecidedError("a constant that is read as minus infinity divides")
+            exponents = self._exponent_inverses(value)
+            sign = POSITIVE if value.sign else 0
+            return Symbols(residues, exponents, size=self._limited(value.size.inverted()), sign=sign)
         infinite = value.infinities != 0
         inverse = self.reciprocal(value.finite().moved(lambda part: np.where(infinite, np.uint64(1), part)))
         return inverse.moved(lambda part: np.where(infinite, np.uint64(0), part))
@@ -335,8 +259,17 @@ class Arithmetic:
                 infinities,
                 value.is_whole,
                 self._limited(value.size.summed(value.shape[axis])),
+                None,
+                value.sign,
+                None if value.levels is None else large(value.levels.sum(axis)),
+                None if value.power is None else self._product(value.power, axis),
             )
         )
+
+    def _product(self, value: Symbols, axis: int) -> Symbols:
+        """The product along an axis."""
+        columns = [value.moved(lambda part, i=i: np.take(part, i, axis)) for i in range(value.shape[axis])]
+        return functools.reduce(self.multiply, columns)
 
     def matmul(self, left: Symbols, right: Symbols) -> Symbols:
         """``left @ right`` of matrices."""
@@ -348,25 +281,33 @@ class Arithmetic:
         if left.exponents is not None and right.exponents is not None:
             exponents = product(left.exponents, right.exponents, self.field.n)
         size = self._limited(left.size.multiplied(right.size).summed(left.shape[1]))
-        return Symbols(residues, exponents, None, left.is_whole and right.is_whole, size)
+        return Symbols(
+            residues, exponents, None, left.is_whole and right.is_whole, size, sign=min(left.sign, right.sign)
+        )
 
     # -- exp, log and powers
 
     def exp(self, value: Symbols) -> Symbols:
         if value.infinities is not None and (value.infinities > 0).any():
             raise UndecidedError("exp of plus infinity")
-        if value.infinities is not None and (value.infinities == FILL).any():
+        is_masked = value.levels is not None and value.levels < 0
+        if np.any(is_masked):
             self.note_fill()
-        if value.exponents is not None:
-            self.exponent_degree = max(self.exponent_degree, value.size.numerator + value.size.denominator)
+        if value.exponents is not None and value.power is None:
+            self.exponents = self.exponents.joined(value.size)
         exponents = self.with_exponents(value).exponents
         assert exponents is not None
-        residues = self.field.exp(exponents)
-        if value.infinities is not None:
-            residues = np.where(value.infinities == 0, residues, np.uint64(0))
+        residues, size = self.field.exp(exponents), self._of_unknown(value)
+        if value.power is not None:
+            assert value.power.residues is not None
+            residues, size = value.power.residues, value.power.size
+        is_zero = is_masked if value.infinities is None else is_masked | (value.infinities < 0)
+        if np.any(is_zero):
+            residues = np.where(is_zero, np.uint64(0), residues)
         if value.kept is not None:
             residues = residues * value.kept % self.p
-        return Symbols(residues, None, None, False, self._of_unknown(value))
+        sign = NOT_NEGATIVE if np.any(is_zero) or value.kept is not None else POSITIVE
+        return Symbols(residues, None, None, False, size, sign=sign)
 
     def note_fill(self) -> None:
         self.assumptions.add(
@@ -377,34 +318,49 @@ class Arithmetic:
         self._check_finite("log of", value)
         residues = self.with_residues(value).residues
         assert residues is not None
-        degree = 2 * self.field.r * (value.size.numerator + value.size.denominator)  # log(x) = log(y) if x^2r = y^2r
-        self.argument_degree = max(self.argument_degree, degree)
-        return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value))
+        power = 2 * self.field.r  # log(x) = log(y) if x^2r = y^2r
+        size = Size(power * value.size.numerator, power * value.size.denominator)
+        self.arguments = self.arguments.joined(size)
+        power = Symbols(residues, None, size=value.size, sign=value.sign)
+        return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value), power=power)
 
     def sqrt(self, value: Symbols) -> Symbols:
         self._check_finite("root of", value)
+        is_known = value.size == KNOWN_SIZE
+        if self.root_key is not None and not is_known:
+            value = replace(self.with_residues(value), exponents=None)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
-        if value.size != KNOWN_SIZE:
+        if not is_known:
             self.assumptions.add(_NO_SQUARES)
-            if self._are_squares(value, residues, exponents):
-                raise UnluckyError
-        return Symbols(residues, exponents, None, False, self._of_unknown(value))
+            are_squares = self._are_squares(value, residues, exponents)
+            self.are_squares.append(are_squares.reshape(-1))
+            if self.root_key is not None and residues is not None:
+                random = mixed(mixed(self.words(value), self.key), self.root_key) % self.p
+                residues = np.where(are_squares, residues, random)
+        sign = max(value.sign, NOT_NEGATIVE)
+        result = Symbols(residues, exponents, None, False, self._of_unknown(value), sign=sign)
+        if not is_known:
+            self._note_root(result, value)
+        return result
 
-    def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> bool:
-        """True if all elements are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
+    def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> NDArray[np.bool_]:
+        """True of elements that are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
         numbers of a field have none.
         """
-        squares = True
+        squares = np.ones(value.shape, np.bool_)
         if residues is not None and value.residues is not None:
-            squares &= bool((residues * residues % self.p == value.residues).all())
+            squares &= residues * residues % self.p == value.residues
         if exponents is not None and value.exponents is not None:
-            squares &= bool((exponents * exponents % self.n == value.exponents).all())
+            squares &= exponents * exponents % self.n == value.exponents
         return squares
 
     def rsqrt(self, value: Symbols) -> Symbols:
         """``1 / sqrt(x)``."""
-        return replace(self.reciprocal(self.sqrt(value)), size=self._of_unknown(value))
+        result = replace(self.reciprocal(self.sqrt(value)), size=self._of_unknown(value))
+        if value.size != KNOWN_SIZE:
+            self._note_root(result, self.reciprocal(value))
+        return result
 
     def power(self, value: Symbols, exponent: float) -> Symbols:
         """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""
@@ -429,7 +385,7 @@ class Arithmetic:
     # -- structure
 
     def joined(self, values: Sequence[Symbols], join: Join) -> Symbols:
-        return joined(values, join, self.with_residues)
+        return joined(values, join, self.with_residues, self.exp)
 
     def choose(self, condition: NDArray[np.bool_], yes: Symbols, no: Symbols) -> Symbols:
         """Elements of ``yes`` where the known ``condition`` holds, else of ``no``; all of one shape."""
@@ -446,8 +402,23 @@ class Arithmetic:
         return zero if value.infinities is None else zero & (value.infinities == 0)
 
 
+def _are_same(left: Symbols, right: Symbols) -> bool:
+    """True if both are the same numbers."""
+    return left.shape == right.shape and all(
+        one is other or (one is not None and other is not None and np.array_equal(one, other))
+        for one, other in ((left.residues, right.residues), (left.exponents, right.exponents))
+    )
+
+
+def are_equal(one: Symbols, other: Symbols) -> bool:
+    """As :func:`_are_same`, in any shape."""
+    return one.present.size == other.present.size and _are_same(
+        *(each.moved(lambda part: part.reshape(-1)) for each in (one, other))
+    )
+
+
 def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:
     return np.where(condition, parts[0], parts[1])
 
 
-__all__ = ["LEAST_FILL", "Arithmetic"]
+__all__ = ["Arithmetic", "are_equal"]

@@ -24,7 +24,8 @@ _DIGITS: Final = 6
 """Digits of a number that a person wrote."""
 _ROOT_BITS: Final = 3
 _ATOM_BITS: Final = 4
-"""Bits that a root, and a known number, count for."""
+_RECIPROCAL_BITS: Final = 1.0
+"""Bits that a root, a known number, and one over a decimal count for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,21 @@ def read(value: float) -> Closed:
     exact, below = Fraction(float(word)), Fraction(float(np.nextafter(word, np.float32(0))))
     step = (exact - below) / 2  # above a power of two it is twice as long, which does not matter here
     low, high = exact - step, exact + step
-    found = min(_candidates(low, high), key=lambda pair: pair[0])
-    if found[0] <= _MOST:
-        return found[1]
-    decimal = f"{word:.{_DIGITS}g}"  # as a person writes it, such as 0.044715
-    return Closed(Fraction(decimal) if np.float32(decimal) == word else exact)
+    found = min([*_candidates(low, high), *_decimals(word)], key=lambda pair: pair[0])
+    return found[1] if found[0] <= _MOST else Closed(exact)
+
+
+def _decimals(word: np.float32) -> list[tuple[float, Closed]]:
+    """Readings as a person writes numbers, such as 0.044715, or one over such a number, each with its bits."""
+    result: list[tuple[float, Closed]] = []
+    for digits in range(1, _DIGITS + 1):
+        for number, bits in ((float(word), 0.0), (1 / float(word), _RECIPROCAL_BITS)):
+            decimal = Fraction(f"{number:.{digits}g}")
+            fraction = 1 / decimal if bits else decimal
+            with np.errstate(over="ignore"):  # the largest float32, rounded up
+                if np.float32(float(fraction)) == word:
+                    result.append((digits * math.log2(10) + bits, Closed(fraction)))
+    return result
 
 
 def _candidates(low: Fraction, high: Fraction) -> list[tuple[float, Closed]]:

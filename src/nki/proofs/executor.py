@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from nki.base.element_types import DType
 from nki.ir.algebra import Step
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, While
 from nki.ir.program import Program
 from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.isa.tables.alu_operators import BITS
@@ -70,6 +71,12 @@ class Prover(ShadowExecutor):
         except UndecidedError as error:
             error.where = error.where or inst.where  # of the innermost one
             raise
+
+    def rounds(self, loop: Loop) -> Iterator[None]:
+        for count, _ in enumerate(super().rounds(loop)):
+            if isinstance(loop, While) and count == _MOST_ITERATIONS:
+                raise UndecidedError(f"the loop at {loop.where.span} has not ended after {count:,} rounds")
+            yield
 
     def _execute_alone(self, inst: Inst) -> None:
         if not self._reads_at_symbol(inst):
@@ -199,7 +206,8 @@ class Prover(ShadowExecutor):
     def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
         """A product or quotient; one factor may be known."""
         if op == "divide":
-            if symbols[0].is_finite or isinstance(right, Symbolic):
+            is_plain = symbols[0].is_finite and symbols[0].levels is None
+            if is_plain or isinstance(right, Symbolic):
                 return self.reals.divide(*symbols)
             return self.reals.scale(symbols[0], 1 / numbers_of(right.array, right.dtype).astype(np.float32))
         for this, other in ((0, right), (1, left)):
@@ -309,7 +317,7 @@ class Prover(ShadowExecutor):
     def top8(self, value: Value) -> Value:
         if not isinstance(value, Symbolic):
             return super().top8(value)
-        return self.real(self.reals.function_of_rows("max8", value.symbols, self._numbered(value.symbols.shape[0], 8)))
+        return self.real(self.reals.ranked(value.symbols, 8))
 
     def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
         if not isinstance(value, Symbolic) and not isinstance(wanted, Symbolic):
@@ -408,6 +416,8 @@ BINARY: Final[dict[str, Binary]] = {
 """Operators of the ALU with a formula; others are unknown functions."""
 _COMPARING: Final = {"maximum", "minimum", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal"}
 _MOST_THRESHOLDS: Final = 8
+_MOST_ITERATIONS: Final = 10_000
+"""Iterations of a `while` loop, after which a proof gives up."""
 
 
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,40 @@ from nki.base.element_types import DType
 from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.proofs.arithmetic import Arithmetic
-from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
+from nki.proofs.symbols import KNOWN_SIZE, MINUS, PLUS, Size, Symbols, UndecidedError
 from nki.shadows.memory import ShadowMemory, Words
 
 _KNOWN: Final = np.uint32(0xFFFFFFFF)
 """In place of a residue: the element is a known number."""
 _NONE: Final = np.uint32(0xFFFFFFFE)
 """In place of a residue or of an exponent: there is none."""
-_INFINITIES: Final = {MINUS: 0xFFFFFFFD, FILL: 0xFFFFFFFC, PLUS: 0xFFFFFFFB}
+_INFINITIES: Final = {MINUS: 0xFFFFFFFD, PLUS: 0xFFFFFFFB}
+
+
+class Facts(NamedTuple):
+    """What is known of an element: see :class:`Symbols`; ``power`` is the size of its power."""
+
+    size: Size
+    is_whole: bool
+    sign: int
+    level: float
+    power: Size
 
 
 class SymbolMemory(ShadowMemory):
     """A memory with numbers that are not known; a tensor without any has bytes only."""
 
-    FILLS = {"residue": _KNOWN, "exponent": _KNOWN, "facts": np.uint32(0), "kept": np.uint32(1)}  # noqa: RUF012
-    """``facts``: the number of the element's facts. ``kept``: the residue of the truth that it is finite."""
+    FILLS = {  # noqa: RUF012
+        "residue": _KNOWN, "exponent": _KNOWN, "facts": np.uint32(0), "kept": np.uint32(1), "power": _NONE,
+    }  # fmt: skip
+    """``facts``: the number of the element's facts. ``kept``: the residue of the truth that it is finite. ``power``:
+    the residue of its power.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._facts: list[tuple[Size, bool]] = []
-        """Size, and if the element is a whole number."""
-        self._numbers: dict[tuple[Size, bool], int] = {}
+        self._facts: list[Facts] = []
+        self._numbers: dict[Facts, int] = {}
 
     def share(self, other: Memory) -> None:
         super().share(other)
@@ -60,6 +73,10 @@ class SymbolMemory(ShadowMemory):
             raise UndecidedError(
                 f"the value of {access.tensor.name!r} decides what is computed, and depends on the inputs"
             )
+        return self.known_window(access)
+
+    def known_window(self, access: Access) -> Array:
+        """A writable view of elements; of such that are not known it means nothing."""
         return super().window(access)
 
     def is_symbolic(self, access: Access) -> bool:
@@ -85,23 +102,37 @@ class SymbolMemory(ShadowMemory):
         is_infinite = (infinities != 0) | known
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
-        numbers: list[int] = np.unique(self.words(access, "facts")[~known]).tolist()
+        places = self.words(access, "facts")
+        numbers: list[int] = np.unique(places[~known]).tolist()
         facts = [self._facts[number] for number in numbers]
+        levels = None
+        if any(each.level for each in facts):
+            levels = np.where(known, 0.0, np.array([each.level for each in self._facts])[places])
         kept = np.where(known, np.uint32(1), self.words(access, "kept"))
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
             None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
             infinities if infinities.any() else None,
-            all(is_whole for _, is_whole in facts),
-            functools.reduce(Size.joined, (size for size, _ in facts)),
+            all(each.is_whole for each in facts),
+            functools.reduce(Size.joined, (each.size for each in facts)),
             None if (kept == 1).all() else kept.astype(np.uint64),
+            min(each.sign for each in facts),
+            levels,
+            self._power(access, known, facts),
         )
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
         if known.any():
-            known_numbers = numbers_of(super().window(access), access.dtype, known)
+            known_numbers = numbers_of(self.known_window(access), access.dtype, known)
             value = arithmetic.choose(known, arithmetic.constant(known_numbers), value)
         return value
+
+    def _power(self, access: Access, known: NDArray[np.bool_], facts: list[Facts]) -> Symbols | None:
+        """What is stored as the power; None if some elements have none."""
+        words = self.words(access, "power")
+        if known.any() or (words == _NONE).any():
+            return None
+        return Symbols(words.astype(np.uint64), None, size=functools.reduce(Size.joined, (f.power for f in facts)))
 
     def _filled(
         self, value: Symbols, parts: list[Words], lacks: list[NDArray[np.bool_]], arithmetic: Arithmetic
@@ -137,15 +168,29 @@ class SymbolMemory(ShadowMemory):
         if value.infinities is not None:
             for sign, word in _INFINITIES.items():
                 residues = np.where(value.infinities == sign, np.uint32(word), residues)
-        facts = self._number(value.size, value.is_whole)
-        kept = 1 if value.kept is None else value.kept
-        self.set_words(access, {"residue": residues, "exponent": exponents, "facts": facts, "kept": kept})
+        words: dict[Hashable, Any] = {
+            "residue": residues,
+            "exponent": exponents,
+            "facts": self._numbers_of(value),
+            "kept": 1 if value.kept is None else value.kept,
+            "power": _NONE if value.power is None else value.power.present,
+        }
+        self.set_words(access, words)
 
-    def _number(self, size: Size, is_whole: bool) -> int:
-        """The number of these facts."""
-        number = self._numbers.setdefault((size, is_whole), len(self._facts))
+    def _numbers_of(self, value: Symbols) -> int | Words:
+        """The number of the facts of each element."""
+        power = KNOWN_SIZE if value.power is None else value.power.size
+        facts = Facts(value.size, value.is_whole, value.sign, 0.0, power)
+        if value.levels is None:
+            return self._number(facts)
+        levels, places = np.unique(value.levels, return_inverse=True)
+        numbers = np.array([self._number(facts._replace(level=float(level))) for level in levels], np.uint32)
+        return numbers[places].reshape(value.shape)
+
+    def _number(self, facts: Facts) -> int:
+        number = self._numbers.setdefault(facts, len(self._facts))
         if number == len(self._facts):
-            self._facts.append((size, is_whole))
+            self._facts.append(facts)
         return number
 
 

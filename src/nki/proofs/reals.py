@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs.arithmetic import LEAST_FILL, Arithmetic
+from nki.proofs.arithmetic import Arithmetic, are_equal
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.indicators import MOST, Found, Indicators
-from nki.proofs.symbols import FILL, KNOWN_SIZE, Array, Size, Symbols, UndecidedError
+from nki.proofs.numbers import LEAST_FILL, LEAST_LEVEL
+from nki.proofs.symbols import KNOWN_SIZE, MINUS, NOT_NEGATIVE, POSITIVE, Array, Levels, Size, Symbols, UndecidedError
 
 
 @dataclass
@@ -30,7 +31,11 @@ class Reals(Arithmetic):
     sets: Sets = field(default_factory=Sets)
     ties: bool = True
     """Numbers that are compared may be equal; else it is assumed that no two real numbers are."""
+    bits: bool = False
+    """The sign of a number is drawn, so that what follows it is exact; no two numbers are equal."""
     indicators: Indicators = field(default_factory=Indicators)
+    choices: list[tuple[Symbols, Symbols, Symbols]] = field(default_factory=list[tuple[Symbols, Symbols, Symbols]])
+    """Elements that were gathered, with the truths of each place and the rows that they are from."""
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
     deadline: float = inf
@@ -66,7 +71,22 @@ class Reals(Arithmetic):
     def _of_row(self, value: Symbols, count: int) -> Size:
         """The size of an unknown number that depends on ``count`` elements like ``value``."""
         size = self._of_unknown(value)
-        return Size(1, 0, min(self.created, 1 + count * size.unknown))
+        # Rows are the same by chance if one of the elements is: hardly ever if both parts of it have to be.
+        own = 1 if value.residues is not None and value.exponents is not None else count
+        return Size(1, 0, min(self.created, own + count * value.size.unknown), count * size.truths)
+
+    def ranked(self, value: Symbols, count: int) -> Symbols:
+        """The largest ``count`` elements of each row of the last axis, in descending order.
+
+        The first is the maximum; each of the others is an unknown function of the set of the row's elements.
+        """
+        shape = (*value.shape[:-1], count)
+        rows = mixed(self.words(value), self.key).sum(axis=-1, dtype=np.uint64)
+        places = self.constant(np.broadcast_to(np.arange(count, dtype=np.int32), shape))
+        found = self.unknown_function("rank", places, salt=rows[..., None])
+        found = replace(found, size=self._of_row(value, value.shape[-1]))
+        first = self.greatest(value).moved(lambda part: np.broadcast_to(part[..., None], shape))
+        return self.choose(np.broadcast_to(np.arange(count) == 0, shape), first, found)
 
     # -- integers of a range
 
@@ -119,55 +139,71 @@ class Reals(Arithmetic):
         rows = value.moved(lambda part: np.broadcast_to(part[..., None, :], (*shape, 1, count)))
         places = self.constant(np.arange(count, dtype=np.int32))
         truths = self.equal(indices.moved(lambda part: part[..., None]), places)
-        return self.total(self.multiply(truths, rows), -1)
+        found = self.total(self.multiply(truths, rows), -1)
+        self.choices = [*self.choices[-_MOST_CHOICES:], (found, truths, rows)]
+        return found
+
+    def _of_choice(self, function: Callable[[Symbols], Symbols], value: Symbols) -> Symbols | None:
+        """``function`` of elements that were gathered: one of its results for all elements of the row."""
+        for found, truths, rows in self.choices:
+            if are_equal(found, value):
+                results = self.total(self.multiply(truths, function(rows)), -1)
+                return results.moved(lambda part: part.reshape(value.shape))
+        return None
+
+    def log(self, value: Symbols) -> Symbols:
+        found = self._of_choice(super().log, value)
+        return super().log(value) if found is None else found
+
+    def exp(self, value: Symbols) -> Symbols:
+        found = self._of_choice(super().exp, value)
+        return super().exp(value) if found is None else found
 
     # -- extremes
 
     def maximum(self, left: Symbols, right: Symbols) -> Symbols:
         shape = np.broadcast_shapes(left.shape, right.shape)
         values = [value.moved(lambda part: np.broadcast_to(part, shape)) for value in (left, right)]
-        return self.greatest(self.joined(values, lambda parts: np.stack(parts, axis=-1)))
+        found = self.greatest(self.joined(values, lambda parts: np.stack(parts, axis=-1)))
+        # It depends on what both depend on, and on the truth that one is greater, and that both are equal.
+        most = 2 + left.size.unknown + right.size.unknown
+        return replace(found, size=found.size._replace(unknown=min(found.size.unknown, most)))
 
     def minimum(self, left: Symbols, right: Symbols) -> Symbols:
-        return self.negative(self.maximum(self._opposite(left), self._opposite(right)))
+        return self.negative(self.maximum(self.negative(left), self.negative(right)))
 
     def least(self, value: Symbols) -> Symbols:
         """The minimum along the last axis."""
-        return self.negative(self.greatest(self._opposite(value)))
-
-    def _opposite(self, value: Symbols) -> Symbols:
-        """``-value``; a number that is read as minus infinity is none here."""
-        if value.infinities is not None and (value.infinities == FILL).any():
-            raise UndecidedError("a minimum is taken of a constant that is read as minus infinity")
-        return self.negative(value)
+        return self.negative(self.greatest(self.negative(value)))
 
     def greatest(self, value: Symbols) -> Symbols:
         """The maximum along the last axis."""
         *outer, count = value.shape
         words = self.words(value).reshape(-1, count)
         shape = tuple(outer)
-        if value.infinities is not None:
+        if value.infinities is not None or (value.levels is not None and (value.levels < 0).any()):
             return self._greatest_of_extended(value, words, shape)
         return self._greatest(value, words).moved(lambda part: part.reshape(shape))
 
     def _greatest_of_extended(self, value: Symbols, words: Words, shape: tuple[int, ...]) -> Symbols:
-        assert value.infinities is not None
-        infinities = value.infinities.reshape(words.shape)
+        infinities = value.signs.reshape(words.shape)
         if (infinities > 0).any():
             raise UndecidedError("a maximum is taken of infinity")
-        if (infinities == FILL).any():
+        heights: Levels = np.where(infinities < 0, -np.inf, np.minimum(value.heights.reshape(words.shape), 0.0))
+        if ((heights < 0) & (heights > -np.inf)).any():
             self.note_fill()
-        # A finite member in place of each infinite one changes no set; without any, the result is infinite.
-        first = (infinities == 0).argmax(axis=1)[:, None]
-        stand_in = np.take_along_axis(words, first, axis=1)
-        alone = (infinities != 0).all(axis=1)
-        rest = replace(value.moved(lambda part: part.reshape(words.shape)), infinities=None)
-        finite = rest.moved(lambda part: np.where(infinities == 0, part, np.take_along_axis(part, first, axis=1)))
-        found = self._greatest(finite, np.where(infinities == 0, words, stand_in))
-        result = replace(found, infinities=np.where(alone, infinities.max(axis=1), 0).astype(np.int8))
-        if not alone.any():
-            result = replace(result, infinities=None)
-        return self._without(result).moved(lambda part: part.reshape(shape))
+        # A member of the highest level in place of each lower one changes no set.
+        top: Levels = heights.max(axis=1)
+        high = np.greater_equal(heights, np.where(top == -np.inf, top, top - LEAST_LEVEL)[:, None])
+        first = np.argmax(high, axis=1)[:, None]
+        rest = replace(value.moved(lambda part: part.reshape(words.shape)), infinities=None, levels=None)
+        finite = rest.moved(lambda part: np.where(high, part, np.take_along_axis(part, first, axis=1)))
+        found = self._greatest(finite, np.where(high, words, np.take_along_axis(words, first, axis=1)))
+        if (top == -np.inf).any():
+            found = self._without(replace(found, infinities=np.where(top == -np.inf, MINUS, 0).astype(np.int8)))
+        if (levels := np.where(top == -np.inf, 0.0, top)).any():
+            found = replace(found, levels=levels)
+        return found.moved(lambda part: part.reshape(shape))
 
     def _greatest(self, value: Symbols, words: Words) -> Symbols:
         """The maxima of the rows of ``words``, which are finite."""
@@ -176,23 +212,47 @@ class Reals(Arithmetic):
         same = (words == words[:, :1]).all(axis=1)
         if same.all():
             return first
+        if self.bits and value.shape[1] == 2 and value.kept is None:  # one of both, which is no new number
+            return self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         hashes, members, starts = self.sets.canonical(words)
         if value.shape[1] == 2 and value.kept is None and (np.diff(starts.astype(np.int64)) <= 2).all():
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         else:
             single = np.diff(starts.astype(np.int64)) == 1
-            named = replace(self.of_words(hashes, value.is_whole), size=self._of_row(value, words.shape[1]))
+            size = self._of_row(value, words.shape[1])
+            named = replace(self.of_words(hashes, value.is_whole), size=size, sign=value.sign)
             result = self.choose(single, first, named) if single.any() else named
         self.sets.keep(self.words(result), members, starts)
         return result
 
     def _greater_of_two(self, left: Symbols, right: Symbols) -> Symbols:
         """right + (left - right) [left > right], written so that it is the same for both orders."""
+        for one, other in ((left, right), (right, left)):
+            if one.sign and other.size == KNOWN_SIZE and self.is_zero(other).all():
+                return one
+            if (found := self._greater_of_multiples(one, other)) is not None:
+                return found
         difference = self.subtract(left, right)
-        is_lower, sign, _ = self._comparison(difference)
+        is_lower, truth, _ = self._comparison(difference)
         oriented = self.choose(is_lower, difference, self.negative(difference))
-        product = self.multiply(sign, oriented)
-        return replace(self.add(self.choose(is_lower, right, left), product), is_whole=left.is_whole and right.is_whole)
+        product = self.multiply(truth, oriented)
+        is_whole, sign = left.is_whole and right.is_whole, max(left.sign, right.sign)
+        return replace(self.add(self.choose(is_lower, right, left), product), is_whole=is_whole, sign=sign)
+
+    def _greater_of_multiples(self, x: Symbols, other: Symbols) -> Symbols | None:
+        """The greater of x and c x for a known number c, by the sign of x; None if ``other`` is no such number."""
+        if x.size == KNOWN_SIZE or x.residues is None or other.residues is None:
+            return None
+        for number, factor in [(-1.0, self.number(-1)), *self.scalars.items()]:
+            assert factor.residues is not None
+            if not np.array_equal(other.residues, x.residues * factor.residues % self.p):
+                continue
+            is_lower, truth, _ = self._comparison(x)
+            small, large = (other, x) if number < 1 else (x, other)  # of a positive x
+            below, above = self.choose(is_lower, small, large), self.choose(is_lower, large, small)
+            found = self.add(below, self.multiply(truth, self.subtract(above, below)))
+            return replace(found, is_whole=x.is_whole and other.is_whole, sign=max(x.sign, other.sign))
+        return None
 
     # -- comparisons
 
@@ -203,7 +263,7 @@ class Reals(Arithmetic):
     def greater(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where ``left > right``, else 0."""
         self._check_kept(left, right)
-        if left.infinities is not None or right.infinities is not None:
+        if any(each.infinities is not None or each.levels is not None for each in (left, right)):
             return self._greater_of_extended(left, right)
         if (found := self._of_integers(left, right)) is not None:  # at least the number behind
             return self._truth_of(found[0].at_least(found[1] + 1), left)
@@ -212,12 +272,12 @@ class Reals(Arithmetic):
         return self._positive(self.subtract(left, right))
 
     def _greater_of_extended(self, left: Symbols, right: Symbols) -> Symbols:
-        order = np.broadcast_arrays(left.signs, right.signs)
-        if any((each == FILL).any() for each in order):
+        lows = [np.where(each.signs != 0, each.signs * np.inf, np.minimum(each.heights, 0.0)) for each in (left, right)]
+        one, other = np.broadcast_arrays(*lows)
+        if any((np.isfinite(each) & (each < 0)).any() for each in (one, other)):
             self.note_fill()
-        one, other = (np.sign(each) for each in order)
         inner = self._positive(self.subtract(left.finite(), right.finite()))
-        known = (one != 0) | (other != 0)
+        known = np.isinf(one) | np.isinf(other) | (np.abs(one - other) > LEAST_LEVEL)
         return self.choose(known, self.constant((one > other).astype(np.int32)), inner)
 
     def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
@@ -226,7 +286,12 @@ class Reals(Arithmetic):
         """
         words = [self.words(each) for each in (value, self.negative(value))]
         lower: Words = np.minimum(*words)
-        greater = replace(self._named("> 0", mixed(lower ^ _salt("> 0"), self.key), value), is_whole=True)
+        hashed = mixed(lower ^ _salt("> 0"), self.key)
+        greater = self._named("> 0", hashed, value)
+        greater = replace(greater, is_whole=True, size=greater.size._replace(truths=greater.size.truths + 1))
+        if self.bits:
+            bits = hashed >> np.uint64(63)
+            return words[0] <= words[1], replace(greater, residues=bits, exponents=bits), self._known(0, value)
         if not self.ties and not value.is_whole:
             return words[0] <= words[1], greater, self._known(0, value)
         equal = replace(self._named("= 0", mixed(lower ^ _salt("= 0"), self.key), value), is_whole=True)
@@ -234,6 +299,8 @@ class Reals(Arithmetic):
 
     def _positive(self, value: Symbols) -> Symbols:
         """1 where the number is greater than 0."""
+        if value.sign == POSITIVE:
+            return self._known(1, value)
         is_lower, greater, equal = self._comparison(value)
         found = self.choose(is_lower, greater, self.opposite_truth(self.add(greater, equal)))
         zero = self.is_zero(value)
@@ -255,11 +322,11 @@ class Reals(Arithmetic):
 
     def opposite_truth(self, truth: Symbols) -> Symbols:
         """1 - truth."""
-        return self.subtract(self.number(1), truth)
+        return replace(self.subtract(self.number(1), truth), sign=NOT_NEGATIVE)
 
     def _noted(self, truth: Symbols) -> Symbols:
         self.truths += [self.words(each).reshape(-1) for each in (truth, self.opposite_truth(truth))]
-        return truth
+        return replace(truth, sign=NOT_NEGATIVE)
 
     def scaled(self, value: Symbols, factors: Array) -> Symbols:
         """``value`` times known numbers; a truth times a large negative one is a mask."""
@@ -293,22 +360,19 @@ class Reals(Arithmetic):
         shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
         condition, yes, no = (v.moved(lambda part: np.broadcast_to(part, shape)) for v in (condition, yes, no))
         truth = self.truth(condition)
-        if yes.is_finite and no.is_finite:
-            return self.add(no, self.multiply(truth, self.subtract(yes, no)))
-        if self._is_minus_infinity(no):
+        if not (no.is_masked or yes.is_masked) and yes.is_finite and no.is_finite:
+            found = self.add(no, self.multiply(truth, self.subtract(yes, no)))
+            return replace(found, sign=min(yes.sign, no.sign))
+        if no.is_masked:
             return self.kept_where(truth, yes, no)
-        if self._is_minus_infinity(yes):
+        if yes.is_masked:
             return self.kept_where(self.opposite_truth(truth), no, yes)
         same = self.words(yes) == self.words(no)
         return self.choose(same, yes, self.unknown_function("choice of infinities", truth, yes, no))
 
-    def _is_minus_infinity(self, value: Symbols) -> bool:
-        """True if all elements are."""
-        return value.infinities is not None and bool((value.infinities < 0).all())
-
     def kept_where(self, truth: Symbols, value: Symbols, other: Symbols) -> Symbols:
         """``value`` where ``truth`` holds, else ``other``, which is minus infinity."""
-        if other.infinities is not None and (other.infinities == FILL).any():
+        if other.levels is not None:
             self.note_fill()
         residues = self.with_residues(truth).residues
         assert residues is not None
@@ -317,6 +381,18 @@ class Reals(Arithmetic):
         return replace(value, kept=residues)
 
     # -- functions with formulas
+
+    def sqrt(self, value: Symbols) -> Symbols:
+        """The root; of a square that was made as such |x|."""
+        roots = [root for root, square in self.roots if are_equal(square, value)]
+        if not roots or value.size == KNOWN_SIZE:
+            return super().sqrt(value)
+        return self.activation("abs", roots[-1].moved(lambda part: part.reshape(value.shape)))
+
+    def signum(self, x: Symbols) -> Symbols:
+        """[x > 0] - [x < 0]."""
+        zero = self.number(0)
+        return self.subtract(self.greater(x, zero), self.greater(zero, x))
 
     def sigmoid(self, x: Symbols) -> Symbols:
         return self.reciprocal(self.add(self.number(1), self.exp(self.negative(x))))
@@ -343,7 +419,7 @@ class Reals(Arithmetic):
         return self.multiply(half, self.add(self.number(1), self.odd("erf", inner)))
 
     def softplus(self, x: Symbols) -> Symbols:
-        return self.log(self.add(self.number(1), self.exp(x)))
+        return replace(self.log(self.add(self.number(1), self.exp(x))), sign=POSITIVE)
 
     def times(self, x: Symbols, number: float) -> Symbols:
         return self.multiply(x, self.number(number))
@@ -376,13 +452,14 @@ def _salt(name: str) -> np.uint64:
 
 _MOST_GATHERED: Final = 256
 """Elements of a row up to which a gather is a sum."""
+_MOST_CHOICES: Final = 8
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
 
 ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "copy": lambda _, x: x,
     "square": lambda m, x: m.multiply(x, x),
     "sigmoid": Reals.sigmoid,
-    "relu": lambda m, x: m.maximum(x, m.number(0)),
+    "relu": lambda m, x: x if x.sign else m.maximum(x, m.number(0)),
     "gelu": lambda m, x: m.multiply(x, m.normal(x)),
     "gelu_dx": Reals.gelu_dx,
     "gelu_apprx_tanh": lambda m, x: m.multiply(x, m.sigmoid(m.gelu_tanh_inner(x))),
@@ -402,8 +479,8 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "sqrt": Reals.sqrt,
     "rsqrt": Reals.rsqrt,
     "reciprocal": Reals.reciprocal,
-    "sign": lambda m, x: m.odd("sign", x),
-    "abs": lambda m, x: m.maximum(x, m.negative(x)),
+    "sign": lambda m, x: m.constant(np.ones(x.shape, np.int32)) if x.sign == POSITIVE else m.signum(x),
+    "abs": lambda m, x: x if x.sign else replace(m.maximum(x, m.negative(x)), sign=NOT_NEGATIVE),
 }
 """The activation functions without parameter."""
 

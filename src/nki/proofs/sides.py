@@ -79,15 +79,22 @@ class Side:
         return Outcome([each.astype(np.float64) for each in results], balls, [])
 
     def _results(self, inputs: Sequence[Array]) -> list[Array]:
-        assert self.function is not None
         try:
             with np.errstate(all="ignore"):
-                return [_wide(np.asarray(each)) for each in results_of(self.function(*(a.copy() for a in inputs)))]
+                return [_wide(np.asarray(each)) for each in results_of(self._called(inputs))]
         except Exception as error:  # whatever a user's function raises
             raise BadReferenceError(
                 f"the reference {self.name!r} raises {type(error).__name__}: {error}",
                 fix="it is called with a NumPy array for each input, floats as float64",
             ) from error
+
+    def _called(self, inputs: Sequence[Array]) -> Any:
+        """The function on copies; in float32 if it refuses float64, as modules with weights do."""
+        assert self.function is not None
+        try:
+            return self.function(*(a.copy() for a in inputs))
+        except RuntimeError:
+            return self.function(*(a.astype(np.float32) if a.dtype.kind == "f" else a.copy() for a in inputs))
 
     def _responses(self, inputs: Sequence[Array], results: Sequence[Array], step: float) -> list[F64]:
         """The largest change of each result of three runs with inputs that are off by up to ``step``."""

@@ -135,7 +135,7 @@ def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: lis
         values = iter(arrays)
         return call(*(next(values) if traced.is_tensor(each) else each for each in args))
 
-    name = getattr(function, "__name__", "the reference")
+    name = traced.name_of(function)
     given = [each for each in args if traced.is_tensor(each)]
     return Subject(name, outputs, Side.of_function(name, on_arrays), inputs, None, given)
 

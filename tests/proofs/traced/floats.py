@@ -27,7 +27,6 @@ ODD = {
     "arcsinh": np.arcsinh,
     "arctanh": np.arctanh,
     "cbrt": np.cbrt,
-    "sign": np.sign,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
 }
 UNKNOWN = {
@@ -99,6 +98,9 @@ class Floats(Reals):
     def greatest(self, value: Symbols) -> Symbols:
         return self.of(value.residues.max(-1), value.is_whole)
 
+    def ranked(self, value: Symbols, count: int) -> Symbols:
+        return self.of(np.flip(np.sort(value.residues, -1), -1)[..., :count])
+
     def greater(self, left: Symbols, right: Symbols) -> Symbols:
         return self.of(left.residues > right.residues, True)
 
@@ -133,7 +135,6 @@ class Floats(Reals):
         row = value.residues
         where = places[0].residues.astype(np.int64)
         row = np.broadcast_to(row, (*where.shape[:-1], row.shape[-1]))
-        descending = np.flip(np.sort(row, -1), -1)
         if name == "the wanted":
             return replace(value)
         if name == "find, last first: False":
@@ -141,10 +142,6 @@ class Floats(Reals):
             return self.of(equal.argmax(-1), True)
         table = {
             "gather": row,
-            "max8": descending,
-            "largest": descending,
-            "sorted, descending": descending,
-            "sorted, ascending": np.sort(row, -1),
             "order, ascending": np.argsort(row, -1, kind="stable"),
             "the largest": np.argsort(-row, -1, kind="stable"),
             "order, descending": np.argsort(-row, -1, kind="stable"),

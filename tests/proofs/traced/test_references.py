@@ -71,7 +71,7 @@ ATTENTION = (numpy_attention, torch_attention, jax_attention, numpy_attention_in
 def of_kernel(kernel: Callable[..., Any], *arrays: np.ndarray) -> list[Symbols]:
     reals = Reals(FIELDS[0], 1)
     inputs = [reals.variables(f"input {n}", each.shape, each.dtype.kind in "iu") for n, each in enumerate(arrays)]
-    return subjects.of_kernel(kernel, arrays, {}).evaluate(inputs, reals)
+    return subjects.of_kernel(subjects.Launch(kernel, arrays, {})).evaluate(inputs, reals)
 
 
 @pytest.mark.parametrize("reference", ATTENTION)

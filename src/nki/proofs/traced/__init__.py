@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import types
@@ -11,9 +12,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base import element_types
+from nki.base.errors import NkiError
 from nki.base.locks import imported
+from nki.base.sweep_errors import BadReferenceError
+from nki.proofs.field import UnluckyError
 from nki.proofs.reals import Reals
-from nki.proofs.symbols import Array, Symbols
+from nki.proofs.symbols import Array, Symbols, UndecidedError
 from nki.proofs.traced import numpy_names
 from nki.proofs.traced.elements import Value, lifted
 from nki.proofs.traced.traced_array import TracedArray
@@ -54,12 +58,23 @@ def evaluate_function(
     attempts = {"numpy": in_numpy, "torch": in_torch, "jax": in_jax}
     named = frameworks_of(function)
     chosen = named or ["numpy", *(name for name in _FRAMEWORKS if name in sys.modules)]
-    for name in chosen[:-1]:
-        try:
-            return [lifted(value, reals) for value in attempts[name]()]
-        except REFUSALS:
-            continue
-    return [lifted(value, reals) for value in attempts[chosen[-1]]()]
+    try:
+        for name in chosen[:-1]:
+            with contextlib.suppress(*REFUSALS):
+                return [lifted(value, reals) for value in attempts[name]()]
+        return [lifted(value, reals) for value in attempts[chosen[-1]]()]
+    except (NkiError, UndecidedError, UnluckyError):
+        raise
+    except Exception as error:  # whatever a user's function raises
+        raise BadReferenceError(
+            f"the reference {name_of(function)!r} raises {type(error).__name__}: {error}",
+            fix="give it the tensors of the kernel in the same order, and let it return arrays",
+        ) from error
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What messages call a reference."""
+    return str(getattr(function, "__name__", "") or type(function).__name__)
 
 
 def is_tensor(spec: Any) -> bool:
@@ -105,4 +120,4 @@ def _names(code: types.CodeType) -> list[str]:
     return [*code.co_names, *(name for each in inner for name in _names(each))]
 
 
-__all__ = ["evaluate_function", "frameworks_of", "is_tensor"]
+__all__ = ["evaluate_function", "frameworks_of", "is_tensor", "name_of"]

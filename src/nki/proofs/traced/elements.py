@@ -16,7 +16,7 @@ import numpy as np
 from nki.isa.tables.alu_operators import BITS
 from nki.proofs.executor import BINARY, UNARY
 from nki.proofs.reals import ACTIVATIONS, Reals
-from nki.proofs.symbols import FILL, Array, Symbols, UndecidedError
+from nki.proofs.symbols import Array, Symbols, UndecidedError
 
 Value: TypeAlias = Symbols | Array
 
@@ -79,7 +79,7 @@ def _multiply(reals: Reals, left: Value, right: Value) -> Symbols:
 
 
 def _divide(reals: Reals, left: Value, right: Value) -> Symbols:
-    if isinstance(left, Symbols) and not left.is_finite and not isinstance(right, Symbols):
+    if isinstance(left, Symbols) and not (left.is_finite and left.levels is None) and not isinstance(right, Symbols):
         return reals.scale(left, 1 / right.astype(np.float32))
     return reals.divide(lifted(left, reals), lifted(right, reals))
 
@@ -107,10 +107,7 @@ def _infinities(values: Sequence[Value], reals: Reals) -> tuple[list[Symbols], l
     symbols = spread(values, reals)
     if all(each.infinities is None for each in symbols):
         return None
-    signs = [np.zeros(each.shape, np.int8) if each.infinities is None else each.infinities for each in symbols]
-    if ((signs[0] == FILL) & (signs[1] == FILL)).any():
-        raise UndecidedError("constants that are read as minus infinity are compared")
-    return symbols, signs
+    return symbols, [each.signs for each in symbols]
 
 
 def _compared(reals: Reals, left: Value, right: Value, name: str) -> Value:
@@ -119,8 +116,6 @@ def _compared(reals: Reals, left: Value, right: Value, name: str) -> Value:
     if (found := _infinities([left, right], reals)) is None:
         return inner(lifted(left, reals), lifted(right, reals))
     symbols, signs = found
-    if name == "greater":  # among themselves only
-        signs = [np.sign(each) for each in signs]
     is_known = (signs[0] != 0) | (signs[1] != 0)
     answer = signs[0] == signs[1] if name == "equal" else signs[0] > signs[1]
     if is_known.all():
@@ -182,8 +177,7 @@ def _is_finite(reals: Reals, value: Value) -> Array:
     symbols = lifted(value, reals)
     if symbols.kept is not None:
         raise UndecidedError("which numbers are infinite depends on the inputs")
-    signs = symbols.infinities
-    return np.ones(value.shape, np.bool_) if signs is None else (signs == 0) | (signs == FILL)
+    return symbols.signs == 0
 
 
 def _is_infinite(reals: Reals, value: Value) -> Value:

@@ -267,14 +267,12 @@ def largest(reals: Reals, value: Symbols, count: int) -> tuple[Symbols, Symbols]
     """
     if count <= _LARGEST <= value.shape[-1]:
         eight = _numbered(reals, value, _LARGEST)
-        found = reals.function_of_rows("max8", value, eight)
+        found = reals.ranked(value, _LARGEST)
         wanted = reals.function_of_rows("the wanted", found, eight)
         indices = _integers(reals.function_of_rows("find, last first: False", value, wanted))
         return tuple(each.moved(lambda part: part[..., :count]) for each in (found, indices))  # pyright: ignore[reportReturnType]
     places = _numbered(reals, value, count)
-    return reals.function_of_rows("largest", value, places), _integers(
-        reals.function_of_rows("the largest", value, places)
-    )
+    return reals.ranked(value, count), _integers(reals.function_of_rows("the largest", value, places))
 
 
 def extreme_index(reals: Reals, value: Symbols, smallest: bool) -> Symbols:
@@ -286,9 +284,9 @@ def ordered(reals: Reals, value: Symbols, descending: bool) -> tuple[Symbols, Sy
     """The elements of the last axis in order, and their indices."""
     places = _numbered(reals, value, value.shape[-1])
     name = "descending" if descending else "ascending"
-    return reals.function_of_rows(f"sorted, {name}", value, places), _integers(
-        reals.function_of_rows(f"order, {name}", value, places)
-    )
+    found = reals.ranked(value, value.shape[-1])
+    indices = _integers(reals.function_of_rows(f"order, {name}", value, places))
+    return found if descending else found.moved(lambda part: part[..., ::-1]), indices
 
 
 def _integers(found: Symbols) -> Symbols:
