@@ -1,4 +1,4 @@
-"""What ``nki.prove`` says of pairs, and of slips in them, that nobody had in mind when its identities were written."""
+"""Verdicts of ``nki.prove`` about pairs, and slips in them, that its identities were not written for."""
 
 from __future__ import annotations
 

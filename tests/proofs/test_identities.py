@@ -94,7 +94,7 @@ def test_sqrt(m: Reals) -> None:
 
 
 def test_exact_roots(field: Field) -> None:
-    """Elements that do not depend on the key of roots are those of which sqrt(x) sqrt(x) = x holds."""
+    """Elements that do not depend on the key of roots have sqrt(x) sqrt(x) = x."""
     first, second = (Reals(field, key=7, root_key=key) for key in (1, 2))
     roots = [m.sqrt(m.add(drawn(m, "x"), m.number(1))) for m in (first, second)]
     is_stable = roots[0].residues == roots[1].residues

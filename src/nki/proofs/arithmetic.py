@@ -180,7 +180,7 @@ class Arithmetic(Numbers):
         del self.roots[:-_MOST_ROOTS]
 
     def _square_of_root(self, root: Symbols) -> Symbols | None:
-        """What ``root`` is a root of, if it was made so."""
+        """The square that ``root`` was made a root of, if it was."""
         found = [square for each, square in self.roots if are_equal(each, root)]
         return found[-1].moved(lambda part: part.reshape(root.shape)) if found else None
 

@@ -28,7 +28,7 @@ _INFINITIES: Final = {MINUS: 0xFFFFFFFD, PLUS: 0xFFFFFFFB}
 
 
 class Facts(NamedTuple):
-    """What is known of an element: see :class:`Symbols`; ``power`` is the size of its power."""
+    """Knowledge about an element: see :class:`Symbols`; ``power`` is the size of its power."""
 
     size: Size
     is_whole: bool
@@ -128,7 +128,7 @@ class SymbolMemory(ShadowMemory):
         return value
 
     def _power(self, access: Access, known: NDArray[np.bool_], facts: list[Facts]) -> Symbols | None:
-        """What is stored as the power; None if some elements have none."""
+        """The stored power; None if some elements have none."""
         words = self.words(access, "power")
         if known.any() or (words == _NONE).any():
             return None

@@ -34,7 +34,7 @@ Pair = tuple[int, int]
 LEAST_FILL: Final = -9000.0
 """A float32 constant of at most this masks: exp(x - 9000) is 0 for every x below 8896."""
 LEAST_LEVEL: Final = 900.0
-"""What is left of such a constant after a scale or a sum masks too if it is so large, else it is a number as others."""
+"""After a scale or a sum such a constant still masks if it is at least so large; else it is a number as others."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _UNDEFINED_SALT: Final = 0x2545F4914F6CDD1D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)

@@ -34,7 +34,7 @@ _REDRAWN: Final = 20
 
 @dataclass(frozen=True)
 class Mode:
-    """What rounds take for known, beside the identities that always hold: see :class:`Reals`.
+    """The knowledge that rounds use, beside the identities that always hold: see :class:`Reals`.
 
     ``ties``: numbers that are compared may be equal. ``splits``: exp(x + y) = exp(x) exp(y) for all x and y. ``bits``:
     signs are drawn. ``roots``: roots of what is no square are no roots, and elements with them are not compared.
@@ -238,7 +238,7 @@ def _first_place(old: list[Symbols], new: list[Symbols]) -> Place | None:
 
 
 def _equal(one: Symbols, other: Symbols) -> Flags:
-    """True of elements that are the same number as far as both are known. Raises :class:`UndecidedError`."""
+    """True of elements that are the same number in the parts that both have. Raises :class:`UndecidedError`."""
     pairs = [(one.residues, other.residues), (one.exponents, other.exponents)]
     both = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not both:

@@ -73,7 +73,7 @@ def evaluate_function(
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What messages call a reference."""
+    """The name of a reference in messages."""
     return str(getattr(function, "__name__", "") or type(function).__name__)
 
 
