@@ -217,16 +217,16 @@ def test_a_package_that_cannot_be_imported_around_a_file(nki, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("line", "advice"),
+    ("line", "code", "advice"),
     [
-        ("from torch_neuronx_absent import nki_op", "run the command in the folder that holds it"),
-        ("import jax_neuronx.experimental", "call the kernel without nki_call"),
+        ("from torch_neuronx_absent import nki_op", "NKI-KN008", "run the command in the folder that holds it"),
+        ("import jax_neuronx.experimental", "NKI-HN002", "take only names that docs/harnesses.md lists"),
     ],
 )
-def test_packages_of_the_vendor_that_are_not_installed(nki, tmp_path: Path, line: str, advice: str) -> None:
+def test_packages_of_the_vendor_that_are_not_installed(nki, tmp_path: Path, line: str, code: str, advice: str) -> None:
     (tmp_path / "file.py").write_text(line + "\n")
     ran = nki("check", str(tmp_path / "file.py"), "--json")
-    assert findings(ran) == [("file.py", 1, "NKI-KN008")]
+    assert findings(ran) == [("file.py", 1, code)]
     assert advice in json.loads(ran.out)["findings"][0]["fix"]
 
 

@@ -15,13 +15,6 @@ from nki.language.nki_dialects import NKI
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
-_VENDORS: Final = {
-    "jax_neuronx": "which is the vendor's. Kernels of nki.jit take JAX arrays as they are: call the kernel without "
-    "nki_call",
-}
-"""Packages that have no stand-in here (``docs/beta1.md``), and what to write instead of their names."""
-
-
 def is_of(failure: BaseException, path: Path) -> bool:
     """True if the file's own code was running, or being parsed, when ``failure`` was raised, or the code of a package
     around it, which Python imports first; else False.
@@ -45,9 +38,7 @@ def not_imported(failure: BaseException, path: Path) -> NkiError:
     shown = f"{kind}: {text}" if text else kind
     fix = "correct that first"
     if isinstance(failure, ModuleNotFoundError) and failure.name:
-        package = failure.name.partition(".")[0]
-        otherwise = _VENDORS.get(package, "or run the command in the folder that holds it")
-        fix = f"install {failure.name}, {otherwise}"
+        fix = f"install {failure.name}, or run the command in the folder that holds it"
     return FileImportError(f"the file cannot be imported: {shown}", fix=fix, span=span)
 
 
