@@ -96,7 +96,7 @@ def test_errors_differ_by_type_and_text() -> None:
 def session(monkeypatch: pytest.MonkeyPatch) -> repetition.Session:
     """A watch of this test's own, whether or not the plugin runs."""
     monkeypatch.setattr(repetition, "session", session := repetition.Session())
-    monkeypatch.setattr(native.Executable, "__init__", repetition._init)
+    monkeypatch.setattr(native.Executable, "_link", repetition._link)
     monkeypatch.setattr(native.Executable, "launch", repetition._launch)
     return session
 

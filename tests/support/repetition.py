@@ -303,11 +303,11 @@ class Repetition:
         self.session.add("differences")
 
 
-_first_init, _first_launch = native.Executable.__init__, native.Executable.launch
+_first_link, _first_launch = native.Executable._link, native.Executable.launch
 
 
-def _init(self: native.Executable, *args: Any, **kwargs: Any) -> None:
-    _first_init(self, *args, **kwargs)
+def _link(self: native.Executable, *args: Any, **kwargs: Any) -> None:
+    _first_link(self, *args, **kwargs)
     self.__dict__["repetition"] = None if is_repeating() else Repetition(self)
 
 
@@ -387,7 +387,7 @@ def _repeat(self: native.Executable, repetition: Repetition, launch: Launch) -> 
 
 def watch() -> None:
     """Repeat all launches of this process from now on, and of processes that it forks."""
-    native.Executable.__init__ = _init
+    native.Executable._link = _link
     native.Executable.launch = _launch
     leave_process = os._exit
 
