@@ -6,6 +6,7 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Final, Literal
 
 from nki.base.profile_errors import ProfileFileError
@@ -16,6 +17,8 @@ from nki.profiling.kernel_profile import Profile
 
 ROWS: Final = 40
 """Rows of the table of edits that the text shows; JSON has all."""
+WIDTH: Final = 120
+"""Letters of a reason that the text shows."""
 Result = Literal["kept", "refused", "no faster", "another result"]
 
 
@@ -139,7 +142,7 @@ def _table(attempts: tuple[Attempt, ...], rows: int) -> str:
     lines = [f"tried, and not kept ({len(failed)}):"]
     for each in failed[:rows]:
         gain = "" if each.gain is None else f" ({-each.gain.expected * 1e6:+.1f} us)"
-        reason = f": {each.reason}" if each.reason else ""
+        reason = f": {shorten(each.reason, WIDTH, placeholder=' …')}" if each.reason else ""
         lines.append(f"  line {each.line}: {each.title}: {each.result}{gain}{reason}")
     if len(failed) > rows:
         lines.append(f"  and {len(failed) - rows} more, which --json has")
