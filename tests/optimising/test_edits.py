@@ -36,7 +36,7 @@ def text_of(body: str) -> KernelText:
 def bodies(text: KernelText, edits: list[Edit]) -> list[str]:
     """What each edit makes of the body of the kernel."""
     known = unread(text)
-    made = [tidied(text, edit, known) for edit in edits]
+    made = [tidied(text, edit, known).text for edit in edits]
     return [textwrap.dedent(each.removeprefix(HEAD)).strip("\n") for each in made]
 
 

@@ -13,7 +13,7 @@ from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.profile_options import check_output, lines_of, named_option, reads
-from nki.cli.terminal_progress import step
+from nki.cli.terminal_progress import step, steps
 from nki.rounding import run, text
 from nki.rounding.parting import Parting, compared
 from nki.rounding.record import parting_record, record
@@ -30,7 +30,7 @@ def command(options: argparse.Namespace) -> int:
     if options.bisect is not None and options.html:
         raise UsageError("--bisect and --html do not go together", "ask for one after the other")
     # What a kernel prints while it is specialised must not end up inside the JSON.
-    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, _progress():
+    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, steps():
         found = _measured(options) if options.bisect is None else _compared(options)
     if isinstance(found, Parting):
         parting: PartingDocument = {**stamp(), **parting_record(found), "warnings": warnings(warned)}
@@ -74,12 +74,3 @@ def _other(options: argparse.Namespace) -> Generator[Work]:
     except UsageError as error:
         fix = f"{error.fix}; both kernels get the same --arg" if error.fix else ""
         raise UsageError(f"--bisect {options.bisect}: {error.message}", fix) from None
-
-
-@contextlib.contextmanager
-def _progress() -> Generator[None]:
-    """Context manager: the line about what goes on is gone at its end."""
-    try:
-        yield
-    finally:
-        step("")

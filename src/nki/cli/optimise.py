@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Generator
 from typing import Any
 
 from nki.base.usage import UsageError
@@ -13,7 +12,7 @@ from nki.cli.output.documents import Optimise
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.terminal_progress import step
+from nki.cli.terminal_progress import step, steps
 from nki.ir.program import Program
 from nki.optimising.outcome import Optimised
 from nki.optimising.record import record
@@ -27,7 +26,7 @@ def command(options: argparse.Namespace) -> int:
     """Carry out ``nki optimise``. Only ``--write`` changes a file."""
     _check(options)
     # What a kernel prints while it is specialised must not end up inside the JSON.
-    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, _progress():
+    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, steps():
         found = _optimised(options)
     written = bool(options.write and found.kept)
     if written:
@@ -74,12 +73,3 @@ def _arguments(work: Work, seed: int) -> dict[str, Any]:
         tensor: TensorArgument = found[name]
         found[name] = tensor.array(seed, number) if tensor.given else ShapeDtype(tensor.shape, tensor.dtype.dtype)
     return found
-
-
-@contextlib.contextmanager
-def _progress() -> Generator[None]:
-    """Context manager: the line about what goes on is gone at its end."""
-    try:
-        yield
-    finally:
-        step("")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
+from collections.abc import Generator
 
 from nki.base import knobs
 
@@ -20,6 +22,15 @@ def files_bar(done: int, total: int, name: str) -> None:
     """Show on stderr the file ``name``, checked after ``done`` of ``total`` files; nothing for a single one."""
     if total > 1:
         _show(f"checking {done + 1}/{total} {name}" if done < total else "")
+
+
+@contextlib.contextmanager
+def steps() -> Generator[None]:
+    """Context manager: the line of :func:`step` is gone at its end."""
+    try:
+        yield
+    finally:
+        step("")
 
 
 def step(text: str) -> None:

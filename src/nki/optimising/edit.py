@@ -48,9 +48,16 @@ def together(edits: Sequence[Edit], title: str) -> Edit | None:
     return Edit(title, min(edit.line for edit in chosen), tuple(splice for edit in chosen for splice in edit.splices))
 
 
+def with_all(edits: Iterable[Edit], title: str) -> list[Edit]:
+    """The edits, each change once; where several go together, all of them as one edit with this ``title`` in front."""
+    found = list(edits)
+    shared = together(found, title)
+    return unique([*([shared] if shared else []), *found])
+
+
 def unique(edits: Iterable[Edit]) -> list[Edit]:
     """The edits, each change of the text once."""
     return list({tuple(sorted(edit.splices)): edit for edit in reversed(list(edits))}.values())[::-1]
 
 
-__all__ = ["Edit", "Splice", "together", "unique"]
+__all__ = ["Edit", "Splice", "together", "unique", "with_all"]

@@ -35,6 +35,8 @@ class Finding:
 
     may_stay: bool
     words: str
+    error: float = 0.0
+    """The greatest error of a result, where results were looked at and are right."""
 
 
 class Judge:
@@ -74,7 +76,7 @@ class Judge:
         """The greatest error of a result of the original kernel."""
         return max((relative(difference(o.real, o.exact), o.exact) for o in self._run(self.seed)), default=0.0)
 
-    def errors(self, version: Version, draw: int = 0) -> list[float]:
+    def _errors(self, version: Version, draw: int) -> list[float]:
         """The relative error of each result of ``version`` on random numbers. Raises :class:`NkiError`."""
         with collecting(aside=True):
             results = shadow_run.plain(*self._program(version, self.seed + draw))
@@ -85,13 +87,13 @@ class Judge:
     def is_accurate(self, version: Version, draw: int = 0) -> Finding:
         """Find out if no result of ``version`` has more than the allowed error."""
         try:
-            errors = self.errors(version, draw)
+            errors = self._errors(version, draw)
         except NkiError as error:
             return Finding(False, f"{type(error).__name__}: {error.message}")
         for number, (error, most) in enumerate(zip(errors, self.allowed, strict=True)):
             if not error <= most:
                 return Finding(False, f"result {number} has an error of {error:.1e}, and {most:.1e} is allowed")
-        return Finding(True, "")
+        return Finding(True, "", max(errors, default=0.0))
 
     def is_equal(self, version: Version) -> Finding:
         """Find out if ``version`` is the same function as the original; where that is not decided, by more draws."""

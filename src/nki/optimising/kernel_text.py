@@ -404,9 +404,14 @@ def _bound(function: Any, call: ast.Call) -> dict[str, ast.expr] | None:
     return dict(bound.arguments)
 
 
+def is_at(statement: ast.stmt, lines: frozenset[int]) -> bool:
+    """True if a statement stands at one of ``lines``."""
+    return bool(lines & {*range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)})
+
+
 def is_simple(statement: ast.stmt) -> bool:
     """True for an assignment and for a call."""
     return isinstance(statement, _SIMPLE)
 
 
-__all__ = ["Block", "Instruction", "KernelText", "Loop", "Uses", "base_of", "bound_by", "is_simple"]
+__all__ = ["Block", "Instruction", "KernelText", "Loop", "Uses", "base_of", "bound_by", "is_at", "is_simple"]

@@ -32,6 +32,8 @@ SECONDS: Final = 120.0
 PROOF_SECONDS: Final = 10.0
 """The time of the search for an input that shows a difference."""
 Progress = Callable[[str], None]
+Timed = tuple[Edit, Version, Gain]
+"""An edit, the version after it, and its gain."""
 
 
 def optimise(
@@ -159,25 +161,18 @@ class _Search:
         """Try edits of the best version that may help; True if one stays."""
         text = KernelText(self.best.text, self.name)
         edits = [e for e in find(text, self.best.profile.advice, self.best.file) if e.title not in self.useless]
-        timed: list[tuple[Edit, Version, Gain]] = []
+        timed: list[Timed] = []
         known = unread(text)
         for number, edit in enumerate(edits, 1):
             if self._is_late():
                 break
             self.progress(f"edit {number} of {len(edits)}: {edit.title}")
-            version = self._timed(text, edit, known)
-            if version is not None:
-                timed.append((edit, version, version.gain(self.best)))
+            timed += self._timed(text, edit, known)
         timed.sort(key=lambda each: -each[2].expected)
         timed = [*self._all_that_gain(text, timed, known), *timed]
-        stays = False
-        for each in timed:
-            stays = stays or self._stays(*each)
-        return stays
+        return any(self._stays(*each) for each in timed)
 
-    def _all_that_gain(
-        self, text: KernelText, timed: Sequence[tuple[Edit, Version, Gain]], known: frozenset[str]
-    ) -> list[tuple[Edit, Version, Gain]]:
+    def _all_that_gain(self, text: KernelText, timed: Sequence[Timed], known: frozenset[str]) -> list[Timed]:
         """The edits that gain as one edit, if that gains more than each of them; else nothing."""
         gaining = [edit for edit, _, gain in timed if self._is_worth(gain)]
         both = together(gaining, "")
@@ -185,26 +180,27 @@ class _Search:
             return []
         chosen = [edit.title for edit in gaining if all(splice in both.splices for splice in edit.splices)]
         both = replace(both, title="; ".join(dict.fromkeys(chosen)))
-        version = self._timed(text, both, known)
-        if version is None or (gain := version.gain(self.best)).expected <= timed[0][2].expected:
-            return []
-        return [(both, version, gain)]
+        return [each for each in self._timed(text, both, known) if each[2].expected > timed[0][2].expected]
 
     def _is_worth(self, gain: Gain) -> bool:
         return _is_gain(gain) and gain.expected >= LEAST_WORTH * self.best.profile.device_time
 
-    def _timed(self, text: KernelText, edit: Edit, known: frozenset[str]) -> Version | None:
-        """The version after ``edit``, with its predicted run; None if it is refused, now or earlier."""
+    def _timed(self, text: KernelText, edit: Edit, known: frozenset[str]) -> list[Timed]:
+        """The edit, the version after it, and its gain; nothing if it is refused, now or earlier."""
         try:
             new = tidied(text, edit, known)
-            if new in self.settled or new == self.best.text:
-                return None
-            version = self.best.edited(new, self.name)
-            version.times  # noqa: B018  # compiles the kernel
-        except (SyntaxError, RefusedError) as refused:
+        except SyntaxError as refused:
             self._fails(edit, "refused", None, str(refused))
-            return None
-        return version
+            return []
+        if new.text in self.settled or new.text == self.best.text:
+            return []
+        try:
+            version = self.best.edited(new)
+            return [(edit, version, version.gain(self.best))]
+        except RefusedError as refused:
+            self.settled.add(new.text)
+            self._fails(edit, "refused", None, str(refused))
+            return []
 
     def _stays(self, edit: Edit, version: Version, gain: Gain) -> bool:
         """Take a version as the best one if it is worth it, and as accurate."""
@@ -217,7 +213,7 @@ class _Search:
             self.settled.add(version.text)
             self._fails(edit, "another result", gain, found.words)
             return False
-        self.steps.append(_Step(version, edit, gain, max(self.judge.errors(version), default=0.0)))
+        self.steps.append(_Step(version, edit, gain, found.error))
         return True
 
     def _proved(self) -> str | None:

@@ -18,17 +18,16 @@ def unread(text: KernelText) -> frozenset[str]:
     return frozenset(_unread(text))
 
 
-def tidied(before: KernelText, edit: Edit, known: frozenset[str]) -> str:
+def tidied(before: KernelText, edit: Edit, known: frozenset[str]) -> KernelText:
     """The text after ``edit``, without the tiles that it leaves unread; the ``known`` ones were so before, and stay."""
-    text = edit.applied(before.text)
+    after = KernelText(edit.applied(before.text), before.name)
     while True:
-        after = KernelText(text, before.name)
         gone = [each for name, statements in _unread(after).items() if name not in known for each in statements]
         unique = {id(each): each for each in gone}.values()
         emptied = Counter(id(after.block_of(each).statements) for each in unique)
         if not gone or any(emptied[id(b.statements)] == len(b.statements) for b in after.blocks):
-            return text
-        text = Edit("", 0, tuple(after.without(*unique))).applied(text)
+            return after
+        after = KernelText(Edit("", 0, tuple(after.without(*unique))).applied(after.text), before.name)
 
 
 def _unread(text: KernelText) -> dict[str, list[ast.stmt]]:

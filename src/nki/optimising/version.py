@@ -63,8 +63,8 @@ class Version:
         self.question = question
         self._profile: Profile | None = None
 
-    def edited(self, text: str, name: str) -> Version:
-        """The version with ``text`` in place of the file, and its function ``name``. Nothing is written.
+    def edited(self, text: KernelText) -> Version:
+        """The version with ``text`` in place of the file. Nothing is written.
 
         Raises :class:`RefusedError` for a text that Python refuses.
         """
@@ -72,12 +72,17 @@ class Version:
         function = inspect.unwrap(self.kernel.func)
         namespace: dict[str, Any] = {**function.__globals__, _AS_IT_IS: _as_it_is}
         try:
-            code = compile(_changed(text, self.text, name), file, "exec")
-            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+            code = compile(_changed(text, self._statements), file, "exec")
+            linecache.cache[file] = (len(text.text), None, text.text.splitlines(keepends=True), file)
             exec(code, namespace)  # a part of the user's own file, with a change of ours
         except Exception as error:  # the user's Python, which an edit may have broken
             raise RefusedError(f"{type(error).__name__}: {error}") from None
-        return Version(text, file, self.kernel.varied(func=namespace[name]), self.question)
+        return Version(text.text, file, self.kernel.varied(func=namespace[text.name]), self.question)
+
+    @cached_property
+    def _statements(self) -> frozenset[str]:
+        """The statements of the file, in a form to compare."""
+        return frozenset(ast.dump(each) for each in ast.parse(self.text).body)
 
     def predicted(self) -> Profile:
         """The predicted run. Raises what the kernel and its compilation raise."""
@@ -116,18 +121,17 @@ def _as_it_is(function: Any) -> Any:
     return function
 
 
-def _changed(new: str, old: str, name: str) -> ast.Module:
-    """The part of a file that an edit makes run again: the functions of the kernel, and constants that changed.
+def _changed(text: KernelText, before: frozenset[str]) -> ast.Module:
+    """The part of a file that an edit makes run again: the functions of the kernel, and constants that are not among
+    the statements ``before``.
 
     The decorators of the kernel's function are left out: a registry would know the kernel twice.
     """
-    text = KernelText(new, name)
-    before = {ast.dump(each) for each in ast.parse(old).body}
     again: set[str] = set()
     body: list[ast.stmt] = []
     for each in text.source.tree.body:
         if isinstance(each, ast.FunctionDef) and each in text.functions:
-            if each.name == name:
+            if each.name == text.name:
                 each.decorator_list = [
                     ast.copy_location(ast.Name(_AS_IT_IS, ast.Load()), old) for old in each.decorator_list
                 ]

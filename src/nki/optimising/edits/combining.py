@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from nki.language.beta1_rewriting.source import code_of
-from nki.optimising.edit import Edit, together, unique
+from nki.optimising.edit import Edit, with_all
 from nki.optimising.kernel_text import Instruction, KernelText
 
 Pattern = Callable[[KernelText, Instruction, Instruction], str | None]
@@ -20,8 +20,7 @@ def combined(text: KernelText) -> list[Edit]:
     for block in text.blocks:
         for first, second in combinations(text.in_block(block), 2):
             found += _of_pair(text, first, second)
-    shared = together(found, "pairs of instructions as one")
-    return unique([*([shared] if shared else []), *found])
+    return with_all(found, "pairs of instructions as one")
 
 
 def _of_pair(text: KernelText, first: Instruction, second: Instruction) -> Iterator[Edit]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.source import code_of
-from nki.optimising.edit import Edit, together, unique
+from nki.optimising.edit import Edit, unique, with_all
 from nki.optimising.indices import RANGES, factor, value_of
 from nki.optimising.kernel_text import Block, KernelText, Loop, bound_by, is_simple
 
@@ -25,8 +26,7 @@ def new_tiles(text: KernelText) -> list[Edit]:
                 continue
             if names & text.uses(*loop.block.statements).writes and text.is_alone(loop.block.statements[0]):
                 found.append(_moved_in(text, statement, loop, names, block))
-    shared = together(found, "new tiles in each round")
-    return unique([*([shared] if shared else []), *found])
+    return with_all(found, "new tiles in each round")
 
 
 def _moved_in(text: KernelText, statement: ast.Assign, loop: Loop, names: set[str], block: Block) -> Edit:
@@ -185,21 +185,38 @@ def in_loops(loops: Sequence[Loop], body: str) -> str:
     return body
 
 
+class Counted(NamedTuple):
+    """A counted loop: its variable, and the values of its range."""
+
+    variable: str
+    first: Polynomial
+    end: Polynomial
+    step: Polynomial
+
+    @classmethod
+    def of(cls, loop: Loop) -> Counted | None:
+        """None for other loops."""
+        match loop.start:
+            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=called, args=args, keywords=[])) if (
+                1 <= len(args) <= 3 and code_of(called).rpartition(".")[2] in RANGES
+            ):
+                values = [value_of(each) for each in args]
+            case _:
+                return None
+        first = Polynomial.of(0) if len(values) == 1 else values[0]
+        step = values[2] if len(values) == 3 else Polynomial.of(1)
+        return cls(name, first, values[min(1, len(values) - 1)], step)
+
+
 def counter(loop: Loop) -> tuple[Polynomial, Polynomial] | None:
     """The number of a round of a counted loop, and the count of rounds; None for others."""
-    match loop.start:
-        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=called, args=args, keywords=[])) if (
-            1 <= len(args) <= 3 and code_of(called).rpartition(".")[2] in RANGES
-        ):
-            values = [value_of(each) for each in args]
-        case _:
-            return None
-    number, count = Polynomial.of(name), values[min(1, len(values) - 1)]
-    if len(values) > 1:
-        number, count = number - values[0], count - values[0]
-    if len(values) < 3 or values[2].constant == 1:
+    counted = Counted.of(loop)
+    if counted is None:
+        return None
+    number, count = Polynomial.of(counted.variable) - counted.first, counted.end - counted.first
+    if counted.step.constant == 1:
         return number, count
-    step = factor(values[2].text)
+    step = factor(counted.step.text)
     return Polynomial.of(f"{factor(number.text)} // {step}"), Polynomial.of(f"{factor(count.text)} // {step}")
 
 
@@ -249,4 +266,4 @@ def _four_at_once(text: KernelText, loop: Loop, name: str, variable: str, end: s
     return Edit(f"four rounds of the loop of line {loop.start.lineno} in one", loop.start.lineno, tuple(splices))
 
 
-__all__ = ["counter", "hoisted", "in_loops", "list_index", "new_tiles", "unrolled"]
+__all__ = ["Counted", "counter", "hoisted", "in_loops", "list_index", "new_tiles", "unrolled"]

@@ -7,23 +7,19 @@ from collections.abc import Iterator
 
 from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, Splice, together, unique
-from nki.optimising.kernel_text import Instruction, KernelText
+from nki.optimising.kernel_text import Instruction, KernelText, is_at
 
 OPERANDS = ("stationary", "moving")
 
 
 def in_bfloat16(text: KernelText, lines: frozenset[int]) -> list[Edit]:
     """Operands of the products at ``lines`` in bfloat16: allocated and loaded so, or converted in front of them."""
-    products = [inst for inst in text.instructions if inst.name == "nc_matmul" and _is_at(inst.statement, lines)]
+    products = [inst for inst in text.instructions if inst.name == "nc_matmul" and is_at(inst.statement, lines)]
     allocated = list(_allocated(text, products))
     converted = [edit for inst in products if (edit := _converted(text, inst)) is not None]
     converted += _arguments_of_matmul(text, lines)
     shared = [together(allocated, "operands of products in bfloat16"), together(converted, "products of bfloat16")]
     return unique([*(each for each in shared if each is not None), *allocated, *converted])
-
-
-def _is_at(statement: ast.stmt, lines: frozenset[int]) -> bool:
-    return bool(lines & {*range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)})
 
 
 def _allocated(text: KernelText, products: list[Instruction]) -> Iterator[Edit]:
@@ -66,7 +62,7 @@ def _converted(text: KernelText, inst: Instruction) -> Edit | None:
 def _arguments_of_matmul(text: KernelText, lines: frozenset[int]) -> Iterator[Edit]:
     """Operands of ``nl.matmul`` in bfloat16."""
     for _, statement in text.statements():
-        if not isinstance(statement, ast.Assign | ast.Expr) or not _is_at(statement, lines):
+        if not isinstance(statement, ast.Assign | ast.Expr) or not is_at(statement, lines):
             continue
         for node in ast.walk(statement):
             args = text.language_call(node, "matmul")

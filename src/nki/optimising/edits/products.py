@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nki.optimising.edit import Edit, Splice, together, unique
+from nki.optimising.edit import Edit, Splice, with_all
 from nki.optimising.kernel_text import Block, Instruction, KernelText, Loop
 
 
 def sums_in_psum(text: KernelText) -> list[Edit]:
     """Sums that Vector adds up, product by product, in the tile of PSUM that the products write to."""
     found = [edit for loop in text.loops for edit in _of_loop(text, loop)]
-    shared = together(found, "sums of products in PSUM")
-    return unique([*([shared] if shared else []), *found])
+    return with_all(found, "sums of products in PSUM")
 
 
 def _of_loop(text: KernelText, loop: Loop) -> Iterator[Edit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from nki.language.beta1_rewriting.source import code_of
-from nki.optimising.edit import Edit, together, unique
+from nki.optimising.edit import Edit, unique, with_all
 from nki.optimising.kernel_text import Instruction, KernelText, base_of
 
 # -- transposes by DMA -------------------------------------------------------------------------------------------------
@@ -26,8 +26,7 @@ def transposed_by_dma(text: KernelText) -> list[Edit]:
                 splices = [(*text.source.span(copies[0].statement), code), *text.without(turned.statement)]
                 name = copies[0].base("dst")
                 found.append(Edit(f"`{name}` transposed by the DMA", turned.statement.lineno, tuple(splices)))
-    shared = together(found, "transposes by the DMA")
-    return unique([*([shared] if shared else []), *found])
+    return with_all(found, "transposes by the DMA")
 
 
 def _loaded(text: KernelText, turned: Instruction) -> str | None:

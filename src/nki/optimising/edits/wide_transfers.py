@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.source import code_of, names_in, replaced
-from nki.optimising.edit import Edit, together, unique
-from nki.optimising.edits.loops import counter, in_loops, list_index
-from nki.optimising.indices import RANGES, value_of
+from nki.optimising.edit import Edit, with_all
+from nki.optimising.edits.loops import Counted, counter, in_loops, list_index
+from nki.optimising.indices import value_of
 from nki.optimising.kernel_text import Block, Instruction, KernelText, Loop
 
 
@@ -54,16 +54,15 @@ def merged(text: KernelText) -> list[Edit]:
         for transfer in _transfers(text, block):
             edits = [_of_all_rounds(text, block, transfer, loop) for loop in text.loops_around(block)]
             found += [edit for edit in edits if edit is not None]
-    shared = together(found, "transfers of all rounds in one")
-    return unique([*([shared] if shared else []), *found])
+    return with_all(found, "transfers of all rounds in one")
 
 
 def _of_all_rounds(text: KernelText, block: Block, transfer: Transfer, loop: Loop) -> Edit | None:
     """One transfer for all rounds of ``loop``; where rows depend on loops inside it, one for each of their rounds."""
-    bounds, window = _bounds(loop), transfer.window
-    if bounds is None:
+    counted, window = Counted.of(loop), transfer.window
+    if counted is None:
         return None
-    variable, first, last = bounds
+    variable = counted.variable
     if variable not in names_in(window.low) or variable not in names_in(window.high):
         return None
     if variable in names_in(window.rows):
@@ -72,7 +71,8 @@ def _of_all_rounds(text: KernelText, block: Block, transfer: Transfer, loop: Loo
     needed = [each for each in inside[: inside.index(loop)] if each.variables & window.names]
     if any(counter(each) is None for each in needed) or (needed and transfer.stored is not None):
         return None
-    start, end = value_of(window.low, {variable: first}), value_of(window.high, {variable: last})
+    start = value_of(window.low, {variable: counted.first})
+    end = value_of(window.high, {variable: counted.end - counted.step})
     begin, stop = value_of(window.low) - start, value_of(window.high) - start
     name, whole = transfer.name, text.fresh(f"all_{transfer.name}")
     view = window.code(start, end)
@@ -89,20 +89,6 @@ def _of_all_rounds(text: KernelText, block: Block, transfer: Transfer, loop: Loo
     verb = "load" if transfer.stored is None else "store"
     title = f"one {verb} of `{name}` for all rounds of line {loop.start.lineno}"
     return Edit(title, transfer.made.lineno, tuple(splices))
-
-
-def _bounds(loop: Loop) -> tuple[str, Polynomial, Polynomial] | None:
-    """The variable of a counted loop, its first value, and its last."""
-    match loop.start:
-        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=called, args=args, keywords=[])) if (
-            1 <= len(args) <= 3 and code_of(called).rpartition(".")[2] in RANGES
-        ):
-            values = [value_of(each) for each in args]
-        case _:
-            return None
-    first = Polynomial.of(0) if len(values) == 1 else values[0]
-    step = values[2] if len(values) == 3 else Polynomial.of(1)
-    return name, first, values[min(1, len(values) - 1)] - step
 
 
 # -- the transfers of a block ------------------------------------------------------------------------------------------
