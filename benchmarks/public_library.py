@@ -201,7 +201,7 @@ def arguments_of(name: str) -> dict[str, Any]:
     for key, value in arguments.items():
         if isinstance(value, tuple) and isinstance(value[0], str):
             dtype, *shape = value
-            made[key] = np.zeros(shape, ml_dtypes.bfloat16 if dtype == _BF16 else dtype)  # type: ignore[arg-type]
+            made[key] = np.zeros(shape, ml_dtypes.bfloat16 if dtype == _BF16 else dtype)
         else:
             made[key] = value
     return made

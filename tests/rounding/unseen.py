@@ -11,6 +11,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import hbm, ps, sb
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 RNG = np.random.default_rng(5)
@@ -29,18 +30,6 @@ def case(cause, *arrays):
         return kernel
 
     return enter
-
-
-def hbm(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
-
-
-def sb(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
-
-
-def ps(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
 
 
 @case("overflow", (np.abs(n(128, 4096)) * 100).astype(np.float16))

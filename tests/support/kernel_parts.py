@@ -6,6 +6,18 @@ import nki.isa as nisa
 import nki.language as nl
 
 
+def hbm(shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
+
+
+def sb(shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+
+
+def ps(shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
+
+
 def stored(total):
     """The output that holds a tile of PSUM, in float32."""
     tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)

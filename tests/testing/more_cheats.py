@@ -13,6 +13,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import hbm, ps, sb
 
 CASES = {}
 
@@ -23,18 +24,6 @@ def case(reference, *arguments, **options):
         return kernel
 
     return enter
-
-
-def hbm(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
-
-
-def sb(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
-
-
-def ps(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
 
 
 X = "64x96:float32"

@@ -8,6 +8,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import hbm, ps, sb
 
 bf = ml_dtypes.bfloat16
 CASES = {}
@@ -19,21 +20,6 @@ def case(reference, *arguments, **options):
         return kernel
 
     return enter
-
-
-def hbm(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
-
-
-def sb(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
-
-
-def ps(shape, dtype=nl.float32):
-    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
-
-
-bf = ml_dtypes.bfloat16
 
 
 def _softmax(x):

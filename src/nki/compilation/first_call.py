@@ -56,7 +56,7 @@ class InterpretedFirst(Executable):
             self._job = work_behind.Job(self._compile)
         else:
             self._compile(None)
-            self.__class__ = Executable  # pyright: ignore[reportAttributeAccessIssue]
+            self._become_plain()
 
     def __getattr__(self, name: str) -> Any:
         """The tables of native code, which is waited for, and the seconds that it took."""
@@ -69,9 +69,13 @@ class InterpretedFirst(Executable):
         job = self._job
         if job is not None:
             job.finish()
-            self._job = None
-            self.__class__ = Executable  # pyright: ignore[reportAttributeAccessIssue]
+            self._become_plain()
         return self
+
+    def _become_plain(self) -> None:
+        """Be an :class:`Executable`, so that launches ask nothing more: native code is there."""
+        self._job = None
+        self.__class__ = Executable  # pyright: ignore[reportAttributeAccessIssue]  # pyright knows no new class
 
     def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         job = self._job

@@ -265,7 +265,10 @@ class ErrorExecutor(ShadowExecutor):
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
         result = lifted(super().matmul(stationary, moving), exact.product, stationary, moving, form=Form.bilinear)
-        magnitude = lambda: exact.product(np.abs(_ideal(stationary)), np.abs(_ideal(moving)))  # noqa: E731
+
+        def magnitude() -> Doubles:
+            return exact.product(np.abs(_ideal(stationary)), np.abs(_ideal(moving)))
+
         self._summed(result, len(stationary.array), magnitude)
         return result
 
