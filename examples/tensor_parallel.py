@@ -53,7 +53,8 @@ def main(ranks=2):
             out = row_parallel(xs, ws, group)[0]
     wanted = np.concatenate(xs).T @ np.concatenate(ws)
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-3)
-    print(f"rank {rank} of {ranks}: out[0, :3] = {out[0, :3]}")
+    # The line and its end in one write: with PYTHONUNBUFFERED, print would write them apart, and ranks share the pipe.
+    print(f"rank {rank} of {ranks}: out[0, :3] = {out[0, :3]}\n", end="", flush=True)
 
 
 if __name__ == "__main__":

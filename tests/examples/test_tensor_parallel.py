@@ -28,7 +28,8 @@ COMMANDS = {
 def test_the_commands_of_the_readme(written: str) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"\n{written} " in readme.partition("## Beyond one machine")[2]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    # Unbuffered, as containers often run Python: a line in two writes would mix with the line of the other rank.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     command = COMMANDS[written]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
