@@ -103,7 +103,7 @@ class SymbolMemory(ShadowMemory):
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
         places = self.words(access, "facts")
-        numbers: list[int] = np.unique(places[~known]).tolist()
+        numbers: list[int] = np.flatnonzero(np.bincount(places[~known])).tolist()
         facts = [self._facts[number] for number in numbers]
         levels = None
         if any(each.level for each in facts):

@@ -214,15 +214,15 @@ class Reals(Arithmetic):
             return first
         if self.bits and value.shape[1] == 2 and value.kept is None:  # one of both, which is no new number
             return self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
-        hashes, members, starts = self.sets.canonical(words)
-        if value.shape[1] == 2 and value.kept is None and (np.diff(starts.astype(np.int64)) <= 2).all():
+        unions = self.sets.unions(words)
+        if value.shape[1] == 2 and value.kept is None and (unions.counts <= 2).all():
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         else:
-            single = np.diff(starts.astype(np.int64)) == 1
+            single = unions.counts == 1
             size = self._of_row(value, words.shape[1])
-            named = replace(self.of_words(hashes, value.is_whole), size=size, sign=value.sign)
+            named = replace(self.of_words(unions.hashes, value.is_whole), size=size, sign=value.sign)
             result = self.choose(single, first, named) if single.any() else named
-        self.sets.keep(self.words(result), members, starts)
+        self.sets.keep(self.words(result), unions)
         return result
 
     def _greater_of_two(self, left: Symbols, right: Symbols) -> Symbols:
