@@ -58,8 +58,8 @@ def outside() -> Iterator[Path]:
     which happen to be mnemonics, and see no instruction.
     """
     language = SOURCE / "language"
-    readers_of_source = {SOURCE / "migrate", language / "advice" / "beta1", language / "beta1_rewriting"}
-    readers_of_source.add(SOURCE / "optimising" / "edits")
+    readers_of_source = {language / "advice" / "beta1", language / "beta1_rewriting"}
+    readers_of_source |= {SOURCE / name for name in ("source_text", "migrate", "optimising/edits")}
     for file in sorted(SOURCE.rglob("*.py")):
         if {SOURCE / "isa", *readers_of_source}.isdisjoint(file.parents):
             yield file

@@ -12,14 +12,14 @@ import pytest
 import nki
 from nki.language.beta1_rewriting.calls import Argument, call_of, code_in_place
 from nki.language.beta1_rewriting.facts import Facts
-from nki.language.beta1_rewriting.lines import Line, as_it_is, laid_out, rendered
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.rewriting import BlockRewriter
-from nki.language.beta1_rewriting.source import Source, code_of, flat, parsed, replaced
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.release_forms import renewed
+from nki.source_text.lines import Line, as_it_is, laid_out, rendered
+from nki.source_text.rewriting import BlockRewriter
+from nki.source_text.source import Source, code_of, flat, parsed, replaced
 
-FOLDERS = ("base", "cli", "frontend", "language/beta1_rewriting", "migrate")
+FOLDERS = ("base", "cli", "frontend", "language/beta1_rewriting", "migrate", "source_text")
 FILES = [file for folder in FOLDERS for file in sorted((Path(nki.__file__).parent / folder).rglob("*.py"))]
 ODD = '''\
 """A file

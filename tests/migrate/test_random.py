@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
 from nki.migrate.migration import migrated
 from nki.migrate.runs.run_comparison import Call
+from nki.source_text.polynomial import Polynomial, largest, smallest
 
 HEAD = (
     "import neuronxcc.nki as nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n\n\n@nki.jit\n"

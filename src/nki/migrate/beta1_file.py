@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from nki.language.beta1_rewriting.facts import Facts
 from nki.language.beta1_rewriting.functions import Functions
-from nki.language.beta1_rewriting.lines import Line, above, by_lines, rendered
-from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import Source, names_in, parsed
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types
 from nki.migrate.host_code import with_decorators, with_grids
 from nki.migrate.imports import Imports, is_import, place_of
 from nki.migrate.roles import roles_of
+from nki.source_text.lines import Line, above, by_lines, rendered
+from nki.source_text.names import Names
+from nki.source_text.source import Source, names_in, parsed
 
 
 def rewritten(source: Source, facts: Facts, report: Report, kernels: Sequence[str] = ()) -> str:

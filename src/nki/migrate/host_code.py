@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from nki.language.beta1_rewriting.functions import Roles
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import Source, code_of, spliced
 from nki.migrate.roles import grid_text
+from nki.source_text.names import Names
+from nki.source_text.source import Source, code_of, spliced
 
 
 def with_grids(text: str, grids: Mapping[str, int]) -> str:

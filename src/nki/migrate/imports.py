@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nki.language.beta1_rewriting.lines import Line, as_it_is, comment_behind
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import code_of
 from nki.language.releases.v0_2 import OF_BETA_1
+from nki.source_text.lines import Line, as_it_is, comment_behind
+from nki.source_text.names import Names
+from nki.source_text.source import code_of
 
 _GONE: Final = {
     "affine_range", "sequential_range", "static_range",

@@ -12,9 +12,7 @@ from typing import Final
 
 from nki.base.errors import NkiError
 from nki.language.beta1_rewriting.facts import Facts
-from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import MARK, Report
-from nki.language.beta1_rewriting.source import Source
 from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.release_forms import renewed
@@ -23,6 +21,8 @@ from nki.migrate.runs.programs import PROGRAM, broken
 from nki.migrate.runs.recording import instrumented, lines_not_run, recording
 from nki.migrate.runs.run_comparison import Call, Outcome, compared, launch_of, launched, loaded
 from nki.proofs.verdict import reported
+from nki.source_text.names import Names
+from nki.source_text.source import Source
 
 SECONDS: Final = 60.0
 """The time for the proofs of one file, unless the command says otherwise."""

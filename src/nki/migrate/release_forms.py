@@ -26,13 +26,13 @@ from nki.language.beta1_rewriting.calls import (
     code_in_place,
     function_of,
 )
-from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
-from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report, marked
-from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter
-from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line, own_nodes
 from nki.language.releases import RELEASES
 from nki.language.releases.v0_2 import OF_BETA_1
+from nki.source_text.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
+from nki.source_text.names import Names
+from nki.source_text.rewriting import BlockRewriter, ExpressionRewriter
+from nki.source_text.source import Source, code_of, names_in, one_line, own_nodes
 
 _PAR_DIM: Final = "nki.language.par_dim"
 _DYNAMIC_RANGE: Final = "nki.language.dynamic_range"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.functions import Roles
-from nki.language.beta1_rewriting.names import LAUNCHERS, Names, called
-from nki.language.beta1_rewriting.source import code_of, names_in, one_line
+from nki.source_text.names import LAUNCHERS, Names, called
+from nki.source_text.source import code_of, names_in, one_line
 
 _MAKERS = ("nki.jit", "nki.simulate_kernel", "nki.baremetal", "nki.benchmark", "torch_neuronx.nki_jit",
            "jax_neuronx.nki_call")  # fmt: skip

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping
 from typing import Final
 
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import one_line
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import one_line
 
 RANGES: Final = ("range", "affine_range", "sequential_range", "static_range")
 """Functions that count the rounds of a loop."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import nki.isa as nisa
 import nki.language as nl
 from nki.ir.instruction import REGISTRY
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import Source, code_of, names_in
 from nki.optimising.edit import Splice
+from nki.source_text.names import Names
+from nki.source_text.source import Source, code_of, names_in
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from nki.base.errors import NkiError
 from nki.base.warning import collecting
 from nki.jit import Kernel
-from nki.language.beta1_rewriting.source import names_in
 from nki.optimising.kernel_text import KernelText, bound_by
 from nki.profiling.compiling import Given
 from nki.profiling.kernel_profile import Profile, profile
 from nki.sim.timing import TimedProgram
+from nki.source_text.source import names_in
 from nki.target.model import Target
 
 _NUMBERS: Final = count(1)

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Final
 
 from nki.base.element_types import DType
-from nki.language.beta1_rewriting.source import expression, one_line
+from nki.source_text.source import expression, one_line
 
 _BANK: Final = "2048"
 """Bytes of a PSUM bank per partition."""

@@ -11,11 +11,11 @@ from typing import cast
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.facts import Tensor
 from nki.language.beta1_rewriting.indices import Value
-from nki.language.beta1_rewriting.lines import Line, rendered
-from nki.language.beta1_rewriting.rewriting import BlockRewriter
-from nki.language.beta1_rewriting.source import code_of, names_in
 from nki.language.beta1_rewriting.types import Alternatives, Types
 from nki.language.beta1_rewriting.writes import Writes
+from nki.source_text.lines import Line, rendered
+from nki.source_text.rewriting import BlockRewriter
+from nki.source_text.source import code_of, names_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nki.language.beta1_functions import NUMPY_OPERATORS
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import Source, code_of, in_one_line, spliced
 from nki.language.beta1_rewriting.tables import PARAMETERS
 from nki.language.beta1_rewriting.types import dtype_text
+from nki.source_text.names import Names
+from nki.source_text.source import Source, code_of, in_one_line, spliced
 
 RENAMED: Final[dict[str, dict[str, str]]] = {
     "copy": {"src": "x"}, "broadcast_to": {"src": "x"}, "expand_dims": {"data": "x"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from nki.language.beta1_rewriting.indices import Index, Variable
-from nki.language.beta1_rewriting.polynomial import Polynomial
+from nki.source_text.polynomial import Polynomial
 
 Group = tuple[Variable, ...]
 """The variables of an index, outermost first: each one steps over all of the next one."""

@@ -14,10 +14,10 @@ from nki.language.beta1_rewriting.indices import Bounds, as_slice
 from nki.language.beta1_rewriting.instructions import InstructionCalls
 from nki.language.beta1_rewriting.language_calls import POWERS
 from nki.language.beta1_rewriting.operands import operand_mask
-from nki.language.beta1_rewriting.rewriting import ExpressionRewriter
-from nki.language.beta1_rewriting.source import Source, code_of, expression, in_one_line, one_line, replaced, spliced
 from nki.language.beta1_rewriting.subscripts import converted, cut
 from nki.language.beta1_rewriting.types import dtype_text
+from nki.source_text.rewriting import ExpressionRewriter
+from nki.source_text.source import Source, code_of, expression, in_one_line, one_line, replaced, spliced
 
 _KERNELS: Final = ("nki.jit", "nki.trace", "torch_neuronx.nki_jit")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from nki.language.beta1_rewriting.polynomial import Polynomial
+from nki.source_text.polynomial import Polynomial
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from nki.language.beta1_rewriting.facts import Facts, Tensor
 from nki.language.beta1_rewriting.indices import Value, index_of_slice
-from nki.language.beta1_rewriting.lines import Line, as_it_is, head, is_same
-from nki.language.beta1_rewriting.names import Names, called
-from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import Source, code_of, names_in, own_nodes, owner_of
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types, arguments
+from nki.source_text.lines import Line, as_it_is, head, is_same
+from nki.source_text.names import Names, called
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import Source, code_of, names_in, own_nodes, owner_of
 
 _MATMULS: Final = ("nki.language.matmul", "nki.isa.nc_matmul")
 _LAUNCHERS: Final = ("nki.jit", "nki.baremetal", "nki.benchmark", "nki.profile", "torch_neuronx.nki_jit")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from nki.frontend.site import keys_of
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
-from nki.language.beta1_rewriting.source import names_in, one_line
+from nki.source_text.names import Names
+from nki.source_text.polynomial import Polynomial, largest, smallest
+from nki.source_text.source import names_in, one_line
 
 
 @dataclass(frozen=True, slots=True)

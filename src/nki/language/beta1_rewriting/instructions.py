@@ -22,13 +22,13 @@ from nki.language.beta1_rewriting.calls import (
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Bounds, Index, Mask
 from nki.language.beta1_rewriting.language_calls import LanguageCalls
-from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
-from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_tensor
-from nki.language.beta1_rewriting.source import one_line, owner_of
 from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
 from nki.language.beta1_rewriting.types import arguments
+from nki.source_text.lines import Line
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import one_line, owner_of
 
 _OPERANDS: Final = ("data", "src", "stationary", "src_buffer", "segment_ids")
 """Operands that have the dtype of a result."""

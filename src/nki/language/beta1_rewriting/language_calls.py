@@ -13,12 +13,12 @@ from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, cleaned, code_in_place, function_of
 from nki.language.beta1_rewriting.facts import is_repeated, joint
 from nki.language.beta1_rewriting.indices import Bounds, bounds_of, nonempty
-from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import in_one_line, one_line
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.types import Types, arguments, dtype_text
+from nki.source_text.lines import Line
+from nki.source_text.source import in_one_line, one_line
 
 POWERS: Final = {
     "2": "square",

@@ -11,9 +11,9 @@ from nki.language.beta1_rewriting.calls import NewCall
 from nki.language.beta1_rewriting.dense import Group, group_of
 from nki.language.beta1_rewriting.facts import Facts, Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Mask, Variable
-from nki.language.beta1_rewriting.source import names_in, one_line
 from nki.language.beta1_rewriting.tables import ALIKE
 from nki.language.beta1_rewriting.types import Types, arguments
+from nki.source_text.source import names_in, one_line
 
 
 def as_bytes(types: Types, call: NewCall) -> NewCall:

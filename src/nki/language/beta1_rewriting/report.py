@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from nki.language.beta1_rewriting.lines import Line
+from nki.source_text.lines import Line
 
 MARK: Final = "# TODO(nki-migrate):"
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from nki.language.beta1_functions import Function
 from nki.language.beta1_rewriting.facts import Tensor, joint
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import one_line
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import one_line
 
 Shape = tuple[Polynomial, ...]
 _ONE: Final = Polynomial.of(1)

@@ -14,7 +14,13 @@ from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Grid, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.language.beta1_rewriting.instructions import COMPARISONS, pattern_of
-from nki.language.beta1_rewriting.lines import (
+from nki.language.beta1_rewriting.operands import groups_in
+from nki.language.beta1_rewriting.report import marked
+from nki.language.beta1_rewriting.subscripts import TooManyAxesError
+from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
+from nki.language.beta1_rewriting.types import Types, arguments
+from nki.language.beta1_rewriting.writes import guarded, mask_of, plain
+from nki.source_text.lines import (
     Line,
     align,
     aligned,
@@ -22,11 +28,9 @@ from nki.language.beta1_rewriting.lines import (
     comment_behind,
     head,
 )
-from nki.language.beta1_rewriting.names import Names, called, imports_nki
-from nki.language.beta1_rewriting.operands import groups_in
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.report import marked
-from nki.language.beta1_rewriting.source import (
+from nki.source_text.names import Names, called, imports_nki
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import (
     Change,
     assigned,
     code_of,
@@ -36,10 +40,6 @@ from nki.language.beta1_rewriting.source import (
     one_line,
     replaced,
 )
-from nki.language.beta1_rewriting.subscripts import TooManyAxesError
-from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
-from nki.language.beta1_rewriting.types import Types, arguments
-from nki.language.beta1_rewriting.writes import guarded, mask_of, plain
 
 UNEXPECTED: Final = (LookupError, AttributeError, TypeError, ValueError, SyntaxError)
 """Errors that rules raise for forms of calls that they do not expect."""

@@ -11,9 +11,9 @@ from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.dense import group_of, joined
 from nki.language.beta1_rewriting.facts import Tensor
 from nki.language.beta1_rewriting.indices import Bounds, Grid, Index, Variable, sliced
-from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
-from nki.language.beta1_rewriting.source import code_of, in_one_line, one_line
 from nki.language.beta1_rewriting.types import Types
+from nki.source_text.polynomial import Polynomial, largest, smallest
+from nki.source_text.source import code_of, in_one_line, one_line
 
 
 class TooManyAxesError(NotCarriedOverError):

@@ -13,10 +13,7 @@ from nki.language.beta1_functions import BINARY, FUNCTIONS, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
 from nki.language.beta1_rewriting.facts import Facts, Tensor, joint, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Index, Mask, Value, Variable
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_tensor, sizes
-from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import (
     CREATED_LIKE,
     CREATION,
@@ -26,6 +23,9 @@ from nki.language.beta1_rewriting.tables import (
     TENSORS,
     is_number,
 )
+from nki.source_text.names import Names
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import one_line
 
 Alternatives = tuple[tuple[str, Value], ...]
 """The values of a name, each with its condition; the last one, with the condition "", is for all other cases.

@@ -21,15 +21,15 @@ from nki.language.beta1_rewriting.calls import (
 from nki.language.beta1_rewriting.expressions import Expressions
 from nki.language.beta1_rewriting.facts import Tensor, is_repeated, shape_text
 from nki.language.beta1_rewriting.indices import Bounds, Mask, bounds_of
-from nki.language.beta1_rewriting.lines import Line
-from nki.language.beta1_rewriting.names import called
 from nki.language.beta1_rewriting.operands import allocated, is_number, variables_in
-from nki.language.beta1_rewriting.polynomial import largest, smallest
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed, replaced
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.tables import ELEMENTWISE, PARAMETERS, REDUCTIONS
 from nki.language.beta1_rewriting.types import Types, arguments, creation_order, dtype_text
+from nki.source_text.lines import Line
+from nki.source_text.names import called
+from nki.source_text.polynomial import largest, smallest
+from nki.source_text.source import code_of, expression, in_one_line, names_in, one_line, parsed, replaced
 
 _PLAIN_NUMBER: Final = re.compile(r"n[pl]\.(?:float|int|uint|bfloat)\w*\((-?[\d.e+-]+)\)")
 """A number with a dtype of NumPy's around it, which the tile has anyway."""

@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.language.beta1_rewriting.facts import Facts, Seen
-from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import Source, owner_of
+from nki.source_text.names import Names
+from nki.source_text.source import Source, owner_of
 
 _NAME = "_nki_seen"
 _IMPORT = f"from nki.migrate.runs.recording import seen as {_NAME}"

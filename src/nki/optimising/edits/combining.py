@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Final
 
-from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, with_all
 from nki.optimising.kernel_text import Instruction, KernelText
+from nki.source_text.source import code_of
 
 Pattern = Callable[[KernelText, Instruction, Instruction], str | None]
 """The code of one instruction that does the work of two, where the second reads what the first writes; or None."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, unique, with_all
 from nki.optimising.edits.loops import counter
 from nki.optimising.indices import factor
 from nki.optimising.kernel_text import Instruction, KernelText, is_at
+from nki.source_text.source import code_of
 
 
 def on_other_engine(text: KernelText, goal: str, lines: frozenset[int]) -> list[Edit]:

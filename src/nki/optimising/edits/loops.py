@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, unique, with_all
 from nki.optimising.indices import RANGES, factor, value_of
 from nki.optimising.kernel_text import Block, KernelText, Loop, bound_by, is_simple
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import code_of
 
 
 def new_tiles(text: KernelText) -> list[Edit]:

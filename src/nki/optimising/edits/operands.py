@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, Splice, together, unique
 from nki.optimising.kernel_text import Instruction, KernelText, is_at
+from nki.source_text.source import code_of
 
 OPERANDS = ("stationary", "moving")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, unique, with_all
 from nki.optimising.kernel_text import Instruction, KernelText, base_of
+from nki.source_text.source import code_of
 
 # -- transposes by DMA -------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import code_of, names_in, replaced
 from nki.optimising.edit import Edit, with_all
 from nki.optimising.edits.loops import Counted, counter, in_loops, list_index
 from nki.optimising.indices import value_of
 from nki.optimising.kernel_text import Block, Instruction, KernelText, Loop
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import code_of, names_in, replaced
 
 
 class Window(NamedTuple):

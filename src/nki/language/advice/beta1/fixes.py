@@ -13,8 +13,8 @@ from nki.frontend.site import Site, keys_of
 from nki.language.advice.beta1.reading import Reading, read, read_at
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
-from nki.language.beta1_rewriting.source import assigned
 from nki.language.beta1_rewriting.statements import UNEXPECTED
+from nki.source_text.source import assigned
 
 _SHOWN: Final = 6
 

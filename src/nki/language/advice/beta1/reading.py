@@ -15,14 +15,14 @@ from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.beta1_rewriting.facts import Facts, Tensor
 from nki.language.beta1_rewriting.functions import Functions
-from nki.language.beta1_rewriting.lines import Line, first_row, rendered
-from nki.language.beta1_rewriting.names import Names, normal
-from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import Source, names_in
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types
 from nki.language.nki_tensor import NkiTensor
+from nki.source_text.lines import Line, first_row, rendered
+from nki.source_text.names import Names, normal
+from nki.source_text.polynomial import Polynomial
+from nki.source_text.source import Source, names_in
 
 _NL: Final = "nki.language"
 _BARE: Final = {

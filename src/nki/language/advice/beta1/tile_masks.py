@@ -6,8 +6,8 @@ import ast
 
 from nki.language.advice.beta1.reading import Reading
 from nki.language.beta1_rewriting.expressions import Expressions
-from nki.language.beta1_rewriting.source import code_of
 from nki.language.beta1_rewriting.types import arguments
+from nki.source_text.source import code_of
 
 
 def advise_tile_mask(reading: Reading, statement: ast.stmt) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.language.beta1_rewriting.source import Change, Source, code_of, comments_in, flat, parsed, spliced
+from nki.source_text.source import Change, Source, code_of, comments_in, flat, parsed, spliced
 
 WIDTH: Final = 110
 """Columns of a line that a rewritten statement may take."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from nki.language.beta1_rewriting.lines import Line, above, as_it_is, branch, by_lines, head, is_same
-from nki.language.beta1_rewriting.source import Change, code_of, replaced
+from nki.source_text.lines import Line, above, as_it_is, branch, by_lines, head, is_same
+from nki.source_text.source import Change, code_of, replaced
 
 
 class ExpressionRewriter:
