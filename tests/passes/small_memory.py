@@ -60,7 +60,7 @@ def compiled(
     """The program of ``kernel``, which may spill or not; a shape is of float32, or stands in a pair with its dtype."""
     pairs = {name: shape if isinstance(shape[0], tuple) else (shape, float32) for name, shape in shapes.items()}
     specs: dict[str, Any] = {name: TensorSpec(name, *pair) for name, pair in pairs.items()}
-    configs = (CompileConfig(), None) if spills else None
+    configs = (CompileConfig(nki_alloc_fallback=spills), None)
     kernel = getattr(kernel, "func", kernel)
     return pipeline.compile(kernel, specs, machine, stop=stop, configs=configs, grid=grid, edges=edges)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from nki.compilation.vendor_options import CompileConfig
 from nki.ir.program import Program
 from nki.ir.types import Buffer, Tensor
 from nki.isa.instructions.dma_copy import DmaCopy
+from nki.passes.allocate import Allocate
 from nki.passes.allocation.spilling import ROLE
 from tests.passes import random_kernels as drawn
 from tests.passes.small_memory import (
@@ -265,20 +267,32 @@ def big(x):
     return stored(*tiles)
 
 
-def test_only_a_kernel_with_a_configuration_that_allows_it_spills() -> None:
+def test_a_kernel_spills_unless_its_configuration_forbids_it() -> None:
     x = np.random.default_rng(6).standard_normal((4, P, 16_384), np.float32)
     expected = x + np.arange(4, dtype=np.float32)[:, None, None]
     expected[:3] += expected[3]
-    spilling = nki.jit(big, compile_config=CompileConfig())
+    for spilling in (nki.jit(big), nki.jit(big, compile_config=CompileConfig())):
+        with pytest.warns(nki.NkiSpillWarning):
+            np.testing.assert_array_equal(spilling(x), expected)
+        with pytest.warns(nki.NkiSpillWarning):
+            np.testing.assert_array_equal(nki.simulate(spilling)(x), expected)
+    kernel = nki.jit(big, compile_config=CompileConfig(nki_alloc_fallback=False))
+    with pytest.raises(MemoryFullError):
+        kernel(x)
+    with pytest.raises(MemoryFullError):
+        nki.simulate(kernel)(x)
+
+
+def test_no_other_instructions_may_change_than_loads_and_copies() -> None:
     with pytest.warns(nki.NkiSpillWarning):
-        np.testing.assert_array_equal(spilling(x), expected)
-    with pytest.warns(nki.NkiSpillWarning):
-        np.testing.assert_array_equal(nki.simulate(spilling)(x), expected)
-    for kernel in (nki.jit(big), nki.jit(big, compile_config=CompileConfig(nki_alloc_fallback=False))):
-        with pytest.raises(MemoryFullError):
-            kernel(x)
-        with pytest.raises(MemoryFullError):
-            nki.simulate(kernel)(x)
+        program = compiled(changed_kernel, small(4 * ROW), spills=True, x=(10, *ROWS))
+    core = program.core
+    compute = next(inst for inst in core.instructions() if inst.mnemonic == "tensor_tensor")
+    other = replace(program, cores=(core.with_body([each for each in core.body if each is not compute]),))
+    with pytest.raises(AssertionError, match="is lost"):
+        Allocate().check(program, other, small())
+    with pytest.raises(AssertionError, match="is no copy"):
+        Allocate().check(other, program, small())
 
 
 def read_kernel(x, y):

@@ -18,7 +18,6 @@ from examples.llama import attention, kernels
 from nki import target as targets
 from nki.compilation import pipeline
 from nki.compilation.float_arguments import as_arguments
-from nki.compilation.vendor_options import CompileConfig
 from nki.ir.program import Program
 from nki.ir.stage import Stage, Stages
 from nki.jit import adapter_for
@@ -45,7 +44,7 @@ PROFILED: Final = Stages((ReuseLoads(), ReuseOperands()))
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel with its arguments; ``unknown``: the inputs that are symbols. ``spills``: it may hold more than fits."""
+    """A kernel with its arguments; ``unknown``: the inputs that are symbols. ``spills``: it holds more than fits."""
 
     kernel: Any
     arguments: Callable[[], Sequence[Any]]
@@ -69,7 +68,7 @@ class Subject:
             edges=kernel.schedule,
             observe=found.__setitem__,
             stages=stages,
-            configs=(CompileConfig(), None) if self.spills else kernel.configs,
+            configs=kernel.configs,
         )
         return found
 

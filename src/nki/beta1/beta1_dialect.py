@@ -143,7 +143,6 @@ BETA1: Final = Dialect(
         {"buffer", "dge_mode", "directives", "lazy_initialization", "mode", "name", "precise_schedule"}
     ),
     propagates_undefined=True,
-    spills=True,
 )
 
 BETA1_STATIC: Final = replace(BETA1, name="nki beta 1, static descriptors", results=_without_generators)

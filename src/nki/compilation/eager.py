@@ -209,7 +209,7 @@ def run(
     with vendor_options.configured(configs):
         kernel = Program.of([work(None)] if count == 1 else RoundRobin[Program](count).run([work] * count))
     warn_of_unnamed(kernel, common.unnamed)
-    kernel.spills |= vendor_options.spills(configs)
+    kernel.spills = vendor_options.spills(configs)
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         simulated_run.finish(launch, kernel, arrays)

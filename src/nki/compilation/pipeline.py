@@ -114,7 +114,7 @@ def _specialised(
         program = with_float_arguments(program, arguments)
     if common.unnamed:
         warn_of_unnamed(program, common.unnamed)
-    program.spills |= config.spills(configs)
+    program.spills = config.spills(configs)
     return program
 
 

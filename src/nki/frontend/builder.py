@@ -406,7 +406,6 @@ class Builder:
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
             release=self.dialect.release or "",
             propagates_undefined=self.dialect.propagates_undefined,
-            spills=self.dialect.spills,
         )
 
 

@@ -138,8 +138,7 @@ class Dialect:
     ``availability``: names that the packages have, and the releases of the dialect lack or warn of. ``warnings``: see
     :class:`nki.frontend.release.Release`. ``ignored_keywords``: keywords that functions with further options ignore in
     silence; they warn of others, except in dialects without such keywords. ``propagates_undefined``: undefined
-    elements may be read (``Program.propagates_undefined``). ``spills``: kernels may hold more tiles than fit, as
-    compilers of the language spill.
+    elements may be read (``Program.propagates_undefined``).
     """
 
     name: str
@@ -158,7 +157,6 @@ class Dialect:
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     results: Callable[[Any, Any], Any] | None = None
     propagates_undefined: bool = False
-    spills: bool = False
 
     def require(self, full: str, written: str) -> None:
         """Raise the error about ``written``, which is the name ``full``, if the release does not have it."""

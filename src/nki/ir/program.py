@@ -188,7 +188,7 @@ class Program:
     """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
     release: str = ""
     """The release of NKI for which the kernel is, where rules of newer ones do not hold; "": the newest."""
-    spills: bool = False
+    spills: bool = True
     """Stage ``allocate`` may spill tiles. No part of the text form: a compiled kernel has its spills."""
 
     @classmethod

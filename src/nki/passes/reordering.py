@@ -27,15 +27,21 @@ from nki.ir.types import Access, Buffer, Tensor
 
 def check_same_instructions(before: CoreProgram, after: CoreProgram) -> None:
     """Raise AssertionError unless each instruction of ``before`` occurs exactly once in ``after``, and no other one."""
+    dropped, added = changed_instructions(before, after)
+    assert not dropped, f"core {before.rank}: instructions dropped {dropped[:3]}"
+    assert not added, f"core {before.rank}: instructions added or repeated {added[:3]}"
+
+
+def changed_instructions(before: CoreProgram, after: CoreProgram) -> tuple[list[Inst], list[Inst]]:
+    """The instructions of ``before`` that ``after`` lacks, and the ones of ``after`` that ``before`` has less often."""
     if after is before:
-        return
+        return [], []
     expected, actual = (_identities(core) for core in (before, after))
     if expected == actual or sorted(expected) == sorted(actual):
-        return
+        return [], []
     lost, extra = Counter(expected) - Counter(actual), Counter(actual) - Counter(expected)
     dropped = [inst for inst, key in zip(before.numbered, expected, strict=True) if key in lost]
-    added = [inst for inst, key in zip(after.numbered, actual, strict=True) if key in extra]
-    raise AssertionError(f"core {before.rank}: instructions dropped {dropped[:3]}, added or repeated {added[:3]}")
+    return dropped, [inst for inst, key in zip(after.numbered, actual, strict=True) if key in extra]
 
 
 def _identities(core: CoreProgram) -> list[int]:

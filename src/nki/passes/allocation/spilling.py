@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -102,6 +102,27 @@ def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
             return None
         core, done[space.name] = spill.core, spill
     return done or None
+
+
+def check_copies(before: CoreProgram, after: CoreProgram) -> None:
+    """Raise AssertionError unless ``after`` differs from ``before`` by loads, constants, copies and places alone."""
+    expected, actual = (Counter(map(_kind, core.numbered)) for core in (before, after))
+    lost, extra = expected - actual, actual - expected
+    for inst in before.numbered:
+        assert _kind(inst) not in lost or _is_fill(inst), f"{inst!r} is lost"
+    for inst in after.numbered:
+        is_copy = len(inst.read_operands()) == len(inst.writes()) == 1
+        assert _kind(inst) not in extra or is_copy or _is_fill(inst), f"{inst!r} is no copy of a tile that waits"
+
+
+def _kind(inst: Inst) -> tuple[str, int]:
+    """An instruction and its place in the source; one that finds its tiles elsewhere is the same."""
+    return inst.mnemonic, id(inst.where)
+
+
+def _is_fill(inst: Inst) -> bool:
+    """True if ``inst`` reads no tile."""
+    return all(access.buffer.is_hbm for access in inst.reads())
 
 
 def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], target: Target) -> Spill | None:
