@@ -17,6 +17,7 @@ import nki.language as nl
 from nki.analysis.liveness import LiveRange, interference, live_ranges, peak_pressure
 from nki.base.element_types import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
+from nki.compilation.vendor_options import CompileConfig
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, instructions
 from nki.ir.program import CoreProgram, Program, Signature
@@ -164,10 +165,10 @@ def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> T
 
 
 def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Program:
-    """A kernel of these statements, which declares what they touch."""
+    """A kernel of these statements, which declares what they touch and must not spill."""
     touched = dict.fromkeys(a.tensor for inst in instructions(body) for a in inst.accesses())
     core = CoreProgram(0, tuple(body), (*(t for t in touched if t not in loops), *loops))
-    return Program("k", "trn2", (), Signature((), (), True), (core,))
+    return Program("k", "trn2", (), Signature((), (), True), (core,), spills=False)
 
 
 def fill(tensor: Tensor, columns: int | None = None) -> Inst:
@@ -397,7 +398,8 @@ def test_the_jit_and_the_simulator_refuse_what_does_not_fit(
     columns: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
-    kernel, a = twice, np.ones((128, columns), np.float32)
+    kernel = nki.jit(twice.func, compile_config=CompileConfig(nki_alloc_fallback=False))
+    a = np.ones((128, columns), np.float32)
     for run in (kernel, nki.simulate(kernel)):
         if fits:
             assert (run(a) == 2).all()

@@ -24,7 +24,7 @@ def programs(draw: Any, addresses: bool = False, largest: int = 60_000, parts: b
     maker = _Maker(draw, addresses, largest, parts)
     body, tensors = maker.block(0, [])
     core = CoreProgram(0, body, (*tensors, *maker.registers, *declared(body)))
-    return Program("random", "trn2", (), Signature((), (), True), (core,))
+    return Program("random", "trn2", (), Signature((), (), True), (core,), spills=False)
 
 
 class _Maker:
