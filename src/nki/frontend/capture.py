@@ -29,6 +29,7 @@ from nki.base.warning import Warned
 from nki.frontend.code_objects import FunctionNode, without_source
 from nki.frontend.dialect import Dialect, default_dialect, dialect_of
 from nki.frontend.frontend_errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
+from nki.frontend.syntax_tree import children, walk
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 
@@ -227,7 +228,7 @@ def rebound(captured: Captured) -> frozenset[str]:
 def _globals_assigned(file: str, text: str) -> frozenset[str]:
     if not re.search(r"^\s+global\s", text, re.MULTILINE):  # as in most files; walking a tree takes long
         return frozenset()
-    nodes = ast.walk(parsed(text, file))
+    nodes = walk(parsed(text, file))
     return frozenset(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
 
 
@@ -246,7 +247,7 @@ def _functions(file: str, text: str) -> dict[int, list[tuple[FunctionNode, str]]
             decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
             functions.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append((node, class_name))
         inner = node.name if isinstance(node, ast.ClassDef) else class_name
-        waiting.extend((child, inner) for child in reversed(list(ast.iter_child_nodes(node))))
+        waiting += [(child, inner) for child in reversed(children(node))]
     return functions
 
 

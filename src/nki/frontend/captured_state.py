@@ -17,6 +17,7 @@ from typing import Any
 
 from nki.base.source import is_toolchain
 from nki.frontend.capture import is_users
+from nki.frontend.syntax_tree import walk
 
 ABSENT: Any = object()
 """The value that a name without a binding reads as."""
@@ -174,8 +175,8 @@ BY_TEXT = frozenset({"__dict__", "attrgetter", "dir", "getattr", "vars"})
 @functools.lru_cache(maxsize=1024)
 def _bare_names(node: ast.AST) -> frozenset[str]:
     """The names that the code below ``node`` reads for more than one of their attributes."""
-    owners = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in owners)
+    owners = {id(n.value) for n in walk(node) if isinstance(n, ast.Attribute)}
+    return frozenset(n.id for n in walk(node) if isinstance(n, ast.Name) and id(n) not in owners)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -193,7 +194,7 @@ _LOOKUPS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 def _paths(node: ast.AST) -> frozenset[tuple[str, ...]]:
     """The names, and the attributes behind them, that the code below ``node`` reads."""
     return frozenset(
-        path for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute) and (path := _path(n))
+        path for n in walk(node) if isinstance(n, ast.Name | ast.Attribute) and (path := _path(n))
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from nki.frontend.frontend_errors import (
 from nki.frontend.purity import KEPT, check_change, check_host_call, check_read
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
+from nki.frontend.syntax_tree import walk
 from nki.ir.deprecation import DeprecatedParameter
 
 
@@ -287,11 +288,11 @@ def _is_read(function: ast.AST, call: ast.Call, name: str) -> bool:
     """True if the value that a name has behind ``call`` is read there: before the name gets another one."""
     later = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.stmt) and node.lineno > (call.end_lineno or 0) and not hasattr(node, "body")
     ]
     for statement in sorted(later, key=lambda node: node.lineno):
-        uses = [part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == name]
+        uses = [part for part in walk(statement) if isinstance(part, ast.Name) and part.id == name]
         if any(isinstance(use.ctx, ast.Load) for use in uses):
             return True
         if uses:

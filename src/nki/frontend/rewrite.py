@@ -16,6 +16,7 @@ from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_dictionary, is_object
 from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
+from nki.frontend.syntax_tree import fields_of
 
 CALL = "__nki_call__"
 WHILE = "__nki_while__"
@@ -39,6 +40,10 @@ LEFT = "__nki_left__"
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
+
+_SCOPES = (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)
+_KEYED = (ast.Dict, ast.DictComp, ast.Subscript)
+"""Nodes with keys of dictionaries, or slices of slices."""
 
 _Node = TypeVar("_Node", bound=ast.AST)
 
@@ -86,18 +91,20 @@ class _Rewriting:
         return new
 
     def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
-        if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
+        if isinstance(node, _SCOPES):
             outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
-        same = True
-        for name, value in ast.iter_fields(node):
+        values: dict[str, Any] = node.__dict__
+        for name in fields_of(node):
+            value = values.get(name)
             new = value if name in ("annotation", "returns") else self._value(value, outer)
-            same = same and new is value
-            fields[name] = new
-        hooked = self._dictionary_keys(node, fields) | self._sliced_again(node, fields)
-        if hooked or not same:
-            fields |= hooked
-            node = ast.copy_location(type(node)(**fields), node)
+            if new is not value:
+                fields[name] = new
+        if isinstance(node, _KEYED):
+            now = dict(ast.iter_fields(node)) | fields
+            fields |= self._dictionary_keys(node, now) | self._sliced_again(node, now)
+        if fields:
+            node = ast.copy_location(type(node)(**dict(ast.iter_fields(node)) | fields), node)
         callee = self._callee(node, outer) if isinstance(node, ast.Call) else UNKNOWN
         if isinstance(node, ast.Call) and callee is not UNKNOWN and self._stays(callee):
             ignored = leftover(node, callee, self.dialect.instructions)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from nki.base.source import is_toolchain
 from nki.frontend.capture import EMPTY, Captured
+from nki.frontend.syntax_tree import children, walk
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -55,19 +56,19 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             todo = [part for generator in scope.generators for part in (generator.target, *generator.ifs)]
         case _:
-            todo = list(ast.iter_child_nodes(scope))
+            todo = children(scope)
     while todo:
         node = todo.pop()
         yield node
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(ast.iter_child_nodes(node))
+            todo += children(node)
 
 
 def dictionaries(function: ast.AST) -> frozenset[str]:
     """The names to which ``function``, with all functions inside it, assigns dictionaries and nothing else."""
     dictionary_stores: dict[str, int] = {}
     bound: dict[str, int] = {}
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.Assign(value=value, targets=targets) if _is_dictionary(value):
                 for target in targets:

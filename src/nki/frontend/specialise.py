@@ -27,6 +27,7 @@ from nki.frontend.python.float_loads import is_open
 from nki.frontend.release import LIST_ARGUMENT
 from nki.frontend.report import portable_text
 from nki.frontend.scopes import bound_names
+from nki.frontend.syntax_tree import children
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.loop import instructions
 from nki.ir.program import Program
@@ -389,13 +390,13 @@ def _return_statement(captured: Captured) -> ast.Return | None:
 def _returns(captured: Captured) -> list[ast.Return]:
     """The return statements of the kernel itself."""
     returns: list[ast.Return] = []
-    todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
+    todo = children(captured.node)
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Return):
             returns.append(node)
         elif not isinstance(node, FunctionNode):
-            todo.extend(ast.iter_child_nodes(node))
+            todo += children(node)
     return returns
 
 

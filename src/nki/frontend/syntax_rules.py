@@ -40,6 +40,7 @@ from nki.frontend.name_checks import check_attribute, check_call, check_name
 from nki.frontend.purity import check_targets, targets
 from nki.frontend.report import Report
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, own_yields
+from nki.frontend.syntax_tree import children, fields_of, walk
 
 
 def check(captured: Captured, *, kernel: bool = True) -> Captured:
@@ -99,7 +100,7 @@ def _depth(node: ast.AST) -> int:
     """The number of nodes on the longest way down from ``node``."""
     level, depth = [node], 0
     while level:
-        level, depth = [child for parent in level for child in ast.iter_child_nodes(parent)], depth + 1
+        level, depth = [child for parent in level for child in children(parent)], depth + 1
     return depth
 
 
@@ -109,8 +110,9 @@ def _visit(report: Report, node: ast.AST, bound: frozenset[str]) -> None:
         bound |= bound_names(node)
     python = report.captured.dialect.python
     if python.syntax_rules.get(type(node), python.unknown_syntax)(report, node, bound):
-        for field, value in ast.iter_fields(node):
-            if field not in _ELSEWHERE:
+        values = node.__dict__
+        for field in fields_of(node):
+            if field not in _ELSEWHERE and (value := values.get(field)) is not None:
                 branch = isinstance(node, _BRANCHES.get(field, ()))
                 report.branch_depth += branch
                 for part in _nodes(value):
@@ -242,14 +244,14 @@ def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
     """
     if isinstance(node.test, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return True
-    tested = list(ast.walk(node.test))
-    body = [part for statement in node.body for part in ast.walk(statement)]
+    tested = walk(node.test)
+    body = [part for statement in node.body for part in walk(statement)]
     stored = {part.id for part in body if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del)}
     changes = any(isinstance(part, ast.Call | ast.Attribute | ast.Subscript | ast.NamedExpr) for part in tested)
     changes = changes or any(isinstance(part, ast.Name) and part.id in stored for part in tested)
     ends = any(isinstance(part, _ENDS) for part in body)
     if report.captured.dialect.python.traced and not ends:  # an exception from within may be caught around the loop
-        ends = any(isinstance(part, ast.Try | ast.With) for part in ast.walk(report.captured.node))
+        ends = any(isinstance(part, ast.Try | ast.With) for part in walk(report.captured.node))
     constant = isinstance(node.test, ast.Constant) and not node.test.value
     if not (changes or ends or constant):
         shown = ast.unparse(node.test)

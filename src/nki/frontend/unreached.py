@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 from typing import Final, cast
 
+from nki.frontend.syntax_tree import children
+
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _ENDS: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _WHOLE: Final = (ast.Global, ast.Nonlocal)
@@ -82,7 +84,7 @@ def _leaves(statement: ast.stmt) -> bool:
             return True
         if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             inside = in_loop or isinstance(node, _LOOPS)
-            todo += [(part, inside) for part in ast.iter_child_nodes(node)]
+            todo += [(part, inside) for part in children(node)]
     return False
 
 
