@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import itertools
 import linecache
 import os
 import sys
+import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
-from typing import Annotated, Any, TypedDict, TypeVar, cast
+from typing import Annotated, Any, Final, TypedDict, TypeVar, cast
 
 from nki.base.locks import held_at_fork
 
@@ -262,19 +265,62 @@ def here(skipped: int = 1) -> Where:
     ``skipped`` is the number of innermost frames that are known to be the toolchain's, this one included.
     """
     frame = innermost = _getframe(skipped)
-    users, ours = user_code, _own_code
+    users, ours, rests = user_code, _own_code, _walked.rests
     path: list[int] = []
+    rest: tuple[int, ...] | None = ()
+    met: list[FrameType] = []
     while frame is not None:
         code = frame.f_code
         number = id(code)
         if number in users or (number not in ours and not _is_own(code)):
             path.append(number)
             path.append(frame.f_lasti)
+            if rests is not None:
+                rest = rests.get(frame)
+                if rest is not None:
+                    break
+                met.append(frame)
         elif number in _boundaries:
             break
         frame = frame.f_back
-    key = tuple(path)
+    key = (*path, *rest) if rest else tuple(path)
+    if met and rests is not None:
+        _note_rests(rests, frame, met, key)
     return _wheres.get(key) or _new_where(innermost, key)
+
+
+def _note_rests(
+    rests: dict[FrameType, tuple[int, ...]], known: FrameType | None, met: list[FrameType], key: tuple[int, ...]
+) -> None:
+    """Keep the rests of the frames ``met`` on the way to ``known``, and none of frames that have returned."""
+    while rests and next(reversed(rests)) is not known:
+        rests.popitem()
+    for depth in range(len(met), 0, -1):
+        if not met[depth - 1].f_code.co_flags & _RESUMED:
+            rests[met[depth - 1]] = key[2 * depth :]
+
+
+class _Walked(threading.local):
+    rests: dict[FrameType, tuple[int, ...]] | None = None
+    """Of user frames that are running, from the outermost to the innermost, the path of the user frames around each.
+
+    It stays the same until the frame returns. The frames are held, so that no other gets the identity of one.
+    """
+
+
+_walked = _Walked()
+_RESUMED: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Marks of code with frames that others may call next time."""
+
+
+@contextmanager
+def keeping_frames() -> Generator[None]:
+    """Let :func:`here` remember the frames around the one that it was last called from, until the block ends."""
+    before, _walked.rests = _walked.rests, {}
+    try:
+        yield
+    finally:
+        _walked.rests = before
 
 
 def _new_where(innermost: FrameType, path: tuple[int, ...]) -> Where:

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, cast
 
 from nki.base.errors import ReturnError, SharedTensorError
-from nki.base.source import Noted, user_frames_end
+from nki.base.source import Noted, keeping_frames, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, under_release, warn_at
 from nki.frontend.builder import Builder, CommonTensors, Observer
 from nki.frontend.capture import Captured
@@ -169,7 +169,7 @@ def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[st
 
 def _recorded(builder: Builder, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The result of the kernel's Python, which ``builder`` records."""
-    with recording(builder):
+    with recording(builder), keeping_frames():
         try:
             result = _call(function, args, kwargs)
             if builder.dialect.results is not None:
