@@ -144,6 +144,10 @@ def _index(t: Access, key: Any) -> Access:
             start, count, step = _slice(t, dim, item)
         elif type(item) is int:
             start, count, step = item if 0 <= item < size else _select(t, dim, item), 0, 1
+        elif type(item) is ds and type(start := item.start) is int and type(count := item.size) is int:
+            step = 1
+            if start < 0 or not 0 < count <= size - start:
+                start, count, step, _ = _window(t, dim, item)
         else:
             start, count, step, source = _other(t, dim, item)
             if source is not None:
@@ -166,7 +170,8 @@ def _index(t: Access, key: Any) -> Access:
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)
-    view = t.with_window(offset, tuple(sizes), tuple(steps), dynamic)
+    inside = t.inside and dynamic is None is empty
+    view = t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic, inside)
     return view if empty is None else defer_error(view, _no_elements(t, empty, keys[empty]))
 
 

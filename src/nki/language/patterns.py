@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nki.base import element_types as dt
 from nki.base.element_types import DType
@@ -33,6 +33,13 @@ def ap(
     kind = t.dtype if dtype is None else dt.of(dtype)
     pairs = _pairs(t, pattern)
     given = tuple(pairs)
+    key: tuple[object, ...] | None = None
+    is_plain = scalar_offset is None is vector_offset is t.dynamic and t.__class__ is Access
+    if is_plain and (offset is None or (type(offset) is int and not t.offset)):  # what a warning is due for has no key
+        key = t.tensor.form, t.form, t.offset, given, offset, kind
+        window = _windows.get(key)
+        if window is not None:
+            return Access(t.tensor, *window, kind)
     if t.dynamic is not None:
         raise DynamicIndexError(
             f"ap on a view of '{t.name}' that is indexed at run time by '{t.dynamic.source.name}': ap addresses "
@@ -74,8 +81,18 @@ def ap(
     problem = _partition_problem(t, pairs, given, start, kind) if t.buffer.on_chip else None
     problem = problem or _extent_problem(t, pairs, given, start, kind)
     shape, strides = tuple([n for _, n in pairs]), tuple([s for s, _ in pairs])
-    view = t.__class__(t.tensor, start, shape, strides, kind, dynamic)
-    return view if problem is None else defer_error(view, problem)
+    if problem is not None:
+        return defer_error(t.__class__(t.tensor, start, shape, strides, kind, dynamic), problem)
+    if key is not None:
+        if len(_windows) >= _MOST_WINDOWS:
+            _windows.clear()
+        _windows[key] = start, shape, strides
+    return t.__class__(t.tensor, start, shape, strides, kind, dynamic)
+
+
+_windows: dict[tuple[object, ...], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+"""Start, shape and strides of patterns that were checked, by all that they depend on: kernels repeat theirs."""
+_MOST_WINDOWS: Final = 1 << 14
 
 
 def view(t: Access, dtype: Any) -> Access:
@@ -130,7 +147,9 @@ def _pairs(t: Access, pattern: Any) -> list[tuple[int, int]]:
     for entry in entries:
         try:
             step, count = entry
-            pairs.append((operator.index(step), operator.index(count)))
+            if step.__class__ is not int or count.__class__ is not int:
+                step, count = int(operator.index(step)), int(operator.index(count))  # True is an index, too
+            pairs.append((step, count))
         except (TypeError, ValueError) as misfit:
             keep_report(misfit)
             raise ViewError(
