@@ -144,10 +144,8 @@ def _index(t: Access, key: Any) -> Access:
             start, count, step = _slice(t, dim, item)
         elif type(item) is int:
             start, count, step = item if 0 <= item < size else _select(t, dim, item), 0, 1
-        elif type(item) is ds and type(start := item.start) is int and type(count := item.size) is int:
-            step = 1
-            if start < 0 or not 0 < count <= size - start:
-                start, count, step, _ = _window(t, dim, item)
+        elif type(item) is ds and type(item.start) is int:
+            start, count, step, _ = _window(t, dim, item)
         else:
             start, count, step, source = _other(t, dim, item)
             if source is not None:

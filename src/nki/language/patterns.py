@@ -84,15 +84,20 @@ def ap(
     if problem is not None:
         return defer_error(t.__class__(t.tensor, start, shape, strides, kind, dynamic), problem)
     if key is not None:
-        if len(_windows) >= _MOST_WINDOWS:
-            _windows.clear()
-        _windows[key] = start, shape, strides
+        _note_window(key, (start, shape, strides))
     return t.__class__(t.tensor, start, shape, strides, kind, dynamic)
 
 
-_windows: dict[tuple[object, ...], tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+_Window = tuple[int, tuple[int, ...], tuple[int, ...]]
+_windows: dict[tuple[object, ...], _Window] = {}
 """Start, shape and strides of patterns that were checked, by all that they depend on: kernels repeat theirs."""
 _MOST_WINDOWS: Final = 1 << 14
+
+
+def _note_window(key: tuple[object, ...], window: _Window) -> None:
+    if len(_windows) >= _MOST_WINDOWS:
+        _windows.clear()
+    _windows[key] = window
 
 
 def view(t: Access, dtype: Any) -> Access:
