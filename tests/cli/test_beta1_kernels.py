@@ -74,7 +74,7 @@ GONE = """
 import numpy as np
 import nki
 import nki.language as nl
-from nki.language import par_dim, arange as numbers
+from nki.language import par_dim, mgrid, arange as numbers
 from nki.isa import no_such_instruction
 
 @nki.jit
@@ -102,7 +102,8 @@ def test_a_file_that_imports_names_that_are_gone_is_checked_for_all_else(tmp_pat
     assert run.code == 1
     for text in (
         "`nki.language` no longer has `par_dim`, which is of NKI Beta 1",
-        "fix: write the number itself: the first dimension is the partition dimension",
+        "`nki.language` no longer has `mgrid`, which is of NKI Beta 1",
+        "fix: index with slices",
         "`nki.language` no longer has `arange`, which is of NKI Beta 1",
         "cannot import name 'no_such_instruction' from 'nki.isa'",
         "write `t = [nl.ndarray((128, 16), a.dtype, buffer=nl.sbuf) for _ in range(4)]`",
@@ -121,4 +122,4 @@ def test_names_that_are_gone_stay_gone(tmp_path: Path, nki: Any) -> None:
     nki("check", str(path))
     import nki.language as language
 
-    assert not hasattr(language, "par_dim") and not hasattr(language, "arange")
+    assert not hasattr(language, "mgrid") and not hasattr(language, "arange")

@@ -11,7 +11,9 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ShapeError
-from nki.frontend.frontend_errors import NewerApiError
+from nki.base.warning import NkiDeprecationWarning
+from nki.frontend.frontend_errors import KernelErrors, NewerApiError, RemovedApiError
+from nki.language import par_dim
 
 
 def of_0_2(x, axis=1, called=False, newer=False):
@@ -54,3 +56,96 @@ def test_a_later_name_is_an_error_where_a_branch_reaches_it(name: str, text: str
     nki.jit(of_0_2, nki_version="0.2").compile(x)
     with pytest.raises(NewerApiError, match=text):
         nki.jit(of_0_2, nki_version="0.2").compile(x, **{name: True})
+
+
+def marked(x, shape):
+    tile = nl.ndarray(shape(*x.shape), x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def first(rows, columns):
+    return (nl.par_dim(rows), columns)
+
+
+def first_of_a_list(rows, columns):
+    return [par_dim(rows), columns]
+
+
+def behind_blocks(rows, columns):
+    return (2, nl.par_dim(rows), columns)
+
+
+def imported_behind_blocks(rows, columns):
+    return [2, par_dim(rows), columns]
+
+
+def computed_behind_blocks(rows, columns):
+    size = par_dim(rows)
+    return (2, size, columns)
+
+
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
+@pytest.mark.parametrize("shape", [first, first_of_a_list])
+def test_the_first_size_may_be_marked_as_partitions_until_0_2(shape: Any) -> None:
+    assert np.array_equal(nki.jit(marked, nki_version="0.2")(X, shape), X)
+    with pytest.warns(NkiDeprecationWarning, match="par_dim` is deprecated since NKI 0.3: write the number itself"):
+        assert np.array_equal(nki.jit(marked)(X, shape), X)
+    for version in ("0.3", "0.7"):
+        with pytest.raises(RemovedApiError, match=r"no longer has `(nl.)?par_dim`"):
+            nki.jit(marked, nki_version=version)(X, shape)
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("version", ["0.2", None])
+@pytest.mark.parametrize("shape", [behind_blocks, imported_behind_blocks, computed_behind_blocks])
+def test_dimensions_of_blocks_stay_of_beta_1(shape: Any, version: str | None) -> None:
+    with pytest.raises(RemovedApiError, match="NKI Beta 1"):
+        nki.jit(marked, nki_version=version)(X, shape)
+
+
+def chosen(x, bounds):
+    """``range_select`` of ``x``, with whole columns of ``bounds``."""
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    columns = nl.ndarray(bounds.shape, bounds.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=columns, src=bounds)
+    nisa.range_select(tile, tile, nl.greater_equal, nl.less, columns[:, 0], columns[:, 1:2])
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def test_bounds_of_more_partitions_than_the_tile_are_read_from_the_first_until_0_2() -> None:
+    x = np.ones((5, 8), np.float32)
+    bounds = np.stack([np.arange(16.0), np.arange(16.0) + 3], axis=1).astype(np.float32)
+    place = np.arange(8)
+    expected = np.where((place >= bounds[:5, :1]) & (place < bounds[:5, 1:]), x, np.finfo(np.float32).min)
+    assert np.array_equal(nki.jit(chosen, nki_version="0.2")(x, bounds), expected)
+    for version in ("0.3", None):
+        with pytest.raises(ShapeError, match="a vector operand has the shape"):
+            nki.jit(chosen, nki_version=version)(x, bounds)
+    with pytest.raises(ShapeError, match="a vector operand has the shape"):
+        nki.jit(chosen, nki_version="0.2")(x, bounds[:3])
+
+
+def multiplied(x):
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    product = nl.ndarray((x.shape[1], x.shape[1]), nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(product, tile, tile, is_moving_zero=False, psumAccumulateFlag=3)
+    copy = nl.ndarray(product.shape, nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(copy, product)
+    out = nl.ndarray(product.shape, nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=copy)
+    return out
+
+
+def test_parameters_that_neuron_2_27_had_and_2_28_has_not_are_of_0_2() -> None:
+    assert np.array_equal(nki.jit(multiplied, nki_version="0.2")(X), X.T @ X)
+    with pytest.raises(KernelErrors, match=r"takes no `(is_moving_zero|psumAccumulateFlag)` since NKI 0.3"):
+        nki.jit(multiplied, nki_version="0.3")(X)

@@ -254,8 +254,8 @@ WARNED = [
     (move_of_imm_in_a_dictionary, "0.3", "`src`"),
     (exchange_by_gpsimd, "0.3", r"dma_engine\.gpsimd_dma"),
     (exchange_by_dma, "0.3", r"dma_engine\.dma"),
-    (matmul_of_ones, "0.2", "is_moving_onezero"),
-    (matmul_with_flags, "0.2", "accumulate"),
+    (matmul_of_ones, "0.3", "is_moving_onezero"),
+    (matmul_with_flags, "0.3", "accumulate"),
     (channels, "0.3", "channel_ids"),
 ]
 """Kernels, or steps of one, the version that changed them, and what the warning says."""

@@ -25,20 +25,10 @@ from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.operators import OPS
+from nki.language.creation import ParDim
 from nki.target.memory_spaces import memory_spaces
 
 Shape = tuple[int, ...]
-
-
-class ParDim(int):
-    """A size that is the partition dimension."""
-
-    __slots__ = ()
-
-
-def par_dim(size: Any) -> ParDim:
-    """Mark ``size`` as the partition dimension of a shape; dimensions in front of it are blocks."""
-    return ParDim(operator.index(size))
 
 
 _BUFFERS = {

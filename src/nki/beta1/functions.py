@@ -30,6 +30,7 @@ from nki.isa.build import device_print as print_instruction
 from nki.isa.tables.operators import OPS
 from nki.language import no_reorder
 from nki.language.beta1_functions import BINARY, REDUCTIONS, UNARY
+from nki.language.creation import par_dim
 
 
 def _binary(name: str) -> Callable[..., Any]:
@@ -314,7 +315,7 @@ NAMES: Final[dict[str, Any]] = {
             broadcast_to, expand_dims, creation.dropout, gather_flattened, atomic_rmw, device_print, all_reduce,
             program_id,
             num_programs, program_ndim, affine_range, sequential_range, static_range, loop_reduce, gemm_grid,
-            gemm_stationary_grid, nc, spmd_dim, arange, ds, creation.par_dim, creation.ndarray, creation.zeros,
+            gemm_stationary_grid, nc, spmd_dim, arange, ds, par_dim, creation.ndarray, creation.zeros,
             creation.ones, creation.full, creation.zeros_like, creation.empty_like, creation.shared_constant,
             creation.shared_identity_matrix, creation.rand, creation.random_seed, dtypes.finfo,
         )

@@ -44,8 +44,10 @@ class RemovedNames:
     """Names that the language once had and its packages do not, each with the text that says what to write instead.
 
     ``names``: by full name; ``attributes``: of the toolchain's objects; ``keywords``: of all calls; ``parameters``: by
-    full name of function and parameter; ``packages``: whole packages, by dotted name. ``exact``: from a captured
-    function and a node in it the rewrite of the statement with the user's own names, "" where only the text is known.
+    full name of function and parameter; ``packages``: whole packages, by dotted name. ``misplaced``: for names that a
+    later release kept where they change nothing, whether a node in the tree of a function is at another place.
+    ``exact``: from a captured function and a node in it the rewrite of the statement with the user's own names, ""
+    where only the text is known.
     """
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -53,6 +55,9 @@ class RemovedNames:
     keywords: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    misplaced: Mapping[str, Callable[[ast.AST, ast.expr], bool]] = field(
+        default_factory=dict[str, Callable[[ast.AST, ast.expr], bool]]
+    )
     exact: Callable[[Any, ast.AST], str] = lambda _captured, _node: ""
 
     def package_fix(self, module: str) -> str | None:

@@ -9,6 +9,7 @@ import functools
 import inspect
 import itertools
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -45,6 +46,8 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
             report.error(RemovedApiError, node, message, fix)
         else:
+            if _is_misplaced(report, node, value):
+                return True
             full = None if value is UNKNOWN else captured.dialect.availability.values.get(id(value))
             if full is not None:
                 _check_available(report, node, full, name)
@@ -78,6 +81,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.warn(node, f"`{ast.unparse(node)}` {KEPT}")
     if owner is UNKNOWN or not _is_settled(owner):
         return True
+    if _is_misplaced(report, node, getattr(owner, node.attr, UNKNOWN)):
+        return True
     dialect = report.captured.dialect
     if node.attr in dialect.availability.last_parts:
         _check_available(report, node, _full_name(report, node, bound), ast.unparse(node))
@@ -88,9 +93,7 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     removed = removals.names.get(f"{home}.{node.attr}") if home else removals.attributes.get(node.attr)
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
-        message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
-        exact = removals.exact(report.captured, node)
-        report.error(RemovedApiError, node, message, exact or removed)
+        _report_removed(report, node, where, node.attr, removed)
     else:
         prefix = ast.unparse(node.value)
         ours = home.partition(".")[0] in dialect.namespaces
@@ -101,6 +104,22 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
+
+
+def _report_removed(report: Report, node: ast.expr, where: str, name: str, fix: str) -> None:
+    message = f"{where} no longer has `{name}`, which is of NKI Beta 1"
+    report.error(RemovedApiError, node, message, report.captured.dialect.removed.exact(report.captured, node) or fix)
+
+
+def _is_misplaced(report: Report, node: ast.expr, value: object) -> bool:
+    """Report a name of Beta 1 that a later release kept at other places than this one; True if it is one."""
+    removals = report.captured.dialect.removed
+    for full, misplaced in removals.misplaced.items():
+        home, _, name = full.rpartition(".")
+        if value is getattr(sys.modules.get(home), name, None) and misplaced(report.captured.node, node):
+            _report_removed(report, node, f"`{home}`", name, removals.names[full])
+            return True
+    return False
 
 
 def _elsewhere(report: Report, name: str, owner: object) -> str:

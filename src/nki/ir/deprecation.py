@@ -70,7 +70,7 @@ class DeprecatedForms:
 
     parameters: tuple[DeprecatedParameter, ...] = ()
     order: DeprecatedOrder | None = None
-    value: DeprecatedValue | None = None
+    values: tuple[DeprecatedValue, ...] = ()
     warning: Callable[[Any], str | None] | None = None
     open_question: Callable[[Any], str | None] | None = None
 

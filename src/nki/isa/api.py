@@ -108,11 +108,12 @@ def _upgrade_text(cls: type[Inst], scope: dict[str, Any]) -> str:
 
 def _value_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     """The statements that give an argument the meaning that it had in an older release, under the rules of that one."""
-    value = cls.deprecated.value
-    if value is None:
-        return ""
-    scope |= {"is_before": is_before, "since": value.since, "converted": value.convert}
-    return f"    if is_before(since):\n        {value.parameter} = converted({value.parameter}, {value.of})\n"
+    text = ""
+    for place, value in enumerate(cls.deprecated.values):
+        scope |= {"is_before": is_before, f"since_{place}": value.since, f"converted_{place}": value.convert}
+        converted = f"{value.parameter} = converted_{place}({value.parameter}, {value.of})"
+        text += f"    if is_before(since_{place}):\n        {converted}\n"
+    return text
 
 
 def visible(cls: type[Inst]) -> list[Field]:

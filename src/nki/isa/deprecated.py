@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from nki.base.warning import NkiDeprecationWarning, warn_here
-from nki.ir.deprecation import Arguments, DeprecatedForms, DeprecatedParameter
-from nki.ir.types import access_of
+from nki.ir.deprecation import Arguments, DeprecatedForms, DeprecatedParameter, DeprecatedValue
+from nki.ir.types import Access, access_of
 
 ABSENT: Final = object()
 """Stands for an argument that a call does not pass."""
@@ -32,6 +32,22 @@ def renamed(parameter: str, now: str, since: str) -> DeprecatedParameter:
 def dropped(parameter: str, since: str, fix: str) -> DeprecatedParameter:
     """``parameter`` changes nothing any more."""
     return DeprecatedParameter(parameter, since, fix, lambda arguments, value: None, is_plain=True)
+
+
+def first_partitions(parameter: str, of: str) -> DeprecatedValue:
+    """``parameter`` may have more partitions than ``of``, of which the instruction reads the first.
+
+    NKI 0.2 had no semantic checks (release notes of Neuron 2.27, known issues), and the public libraries of Neuron 2.27
+    and 2.28 pass whole columns for tiles of fewer partitions.
+    """
+
+    def convert(value: Any, other: Any) -> Any:
+        column, tile = access_of(value), access_of(other)
+        if not isinstance(column, Access) or not isinstance(tile, Access) or value is column:
+            return value
+        return value[0 : tile.partitions] if column.partitions > tile.partitions else value
+
+    return DeprecatedValue(parameter, of, "0.3", convert)
 
 
 def upgrade(function: str, forms: DeprecatedForms, arguments: Arguments, old: Arguments) -> tuple[str, Arguments]:
@@ -74,4 +90,4 @@ def accepting(form: DeprecatedParameter, written: str) -> Callable[[F], F]:
     return decorate
 
 
-__all__ = ["ABSENT", "accepting", "dropped", "renamed", "upgrade"]
+__all__ = ["ABSENT", "accepting", "dropped", "first_partitions", "renamed", "upgrade"]

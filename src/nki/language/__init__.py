@@ -51,7 +51,7 @@ from nki.language import randomness as _randomness
 from nki.language import reducing as _reducing
 from nki.language.advice.other_libraries import OTHERS as _OTHERS
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
-from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
+from nki.language.creation import empty_like, full, ndarray, ones, par_dim, zeros, zeros_like
 from nki.language.elementwise import *  # noqa: F403
 from nki.language.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from nki.language.indexing import ds
@@ -351,6 +351,7 @@ __all__ = [
     "no_reorder",
     "num_programs",
     "ones",
+    "par_dim",
     "private_hbm",
     "program_id",
     "program_ndim",

@@ -15,6 +15,7 @@ from nki.base.errors import ArgumentError, keep_report
 from nki.base.source import Where, here, is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
+from nki.frontend.frontend_errors import RemovedApiError
 from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
@@ -25,8 +26,25 @@ _PIECE: Final = 2048
 """Bytes of a partition from which a tensor in HBM is filled."""
 
 
+class ParDim(int):
+    """A size that is the partition dimension."""
+
+    __slots__ = ()
+
+
+def par_dim(size: Any) -> ParDim:
+    """``size``, marked as the size of the partition dimension, which in NKI 0.2 is the first one, marked or not.
+
+    Later releases have no such function: write the number itself. In Beta 1, dimensions in front of it were blocks.
+    """
+    return ParDim(operator.index(size))
+
+
 def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
-    """``shape`` as a tuple of integers. Raises :class:`ArgumentError` in the name of ``what``."""
+    """``shape`` as a tuple of integers.
+
+    Raises, in the name of ``what``, :class:`ArgumentError`, or :class:`RemovedApiError` for dimensions of blocks.
+    """
     if type(shape) is tuple:
         whole: Any = shape  # pyright: ignore[reportUnknownVariableType]  # cast() would take as long as the rest
         for size in whole:
@@ -36,6 +54,11 @@ def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
             return whole
     try:
         sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
+        if any(isinstance(size, ParDim) for size in sizes[1:]):
+            raise RemovedApiError(
+                f"{what}: shape {sizes!r} has dimensions in front of `par_dim`, which were blocks in NKI Beta 1",
+                fix="make block dimensions a list of tensors, or move them behind the first",
+            )
         return tuple(map(operator.index, sizes))
     except TypeError as misfit:
         keep_report(misfit)
@@ -168,4 +191,4 @@ def _tensor(x: Any, what: str) -> NkiTensor:
     return x
 
 
-__all__ = ["empty_like", "full", "ndarray", "ones", "sizes_of", "zeros", "zeros_like"]
+__all__ = ["ParDim", "empty_like", "full", "ndarray", "ones", "par_dim", "sizes_of", "zeros", "zeros_like"]

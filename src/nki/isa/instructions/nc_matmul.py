@@ -126,9 +126,9 @@ def _named(tile: Access) -> str:
         element_indexed=("dst", "stationary", "moving"),
     ),
     deprecated=DeprecatedForms(
-        (
-            renamed("is_moving_zero", "is_moving_onezero", "0.2"),
-            dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
+        (  # Neuron 2.27 had both ("NKI 0.2.0 known issues"), 2.28 has neither ("Breaking changes"): both are NKI 0.2
+            renamed("is_moving_zero", "is_moving_onezero", "0.3"),
+            dropped("psumAccumulateFlag", "0.3", "leave it out: it had no effect, and `accumulate` has one"),
         ),
         open_question=lambda i: undocumented_fp8(i.stationary) if i.is_transpose else None,
     ),

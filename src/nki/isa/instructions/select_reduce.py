@@ -8,11 +8,13 @@ from nki.base.element_types import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Index, InOut, Out, Scalar, Tile
+from nki.isa.deprecated import first_partitions
 from nki.isa.rules import accumulators
 from nki.isa.rules.operand_rules import (
     column,
@@ -129,7 +131,13 @@ class SelectReduce(Inst):
         )
 
 
-@instruction(engines=(enums.engine.vector,), effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR)))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR)),
+    deprecated=DeprecatedForms(
+        values=(first_partitions("bound0", "on_true_tile"), first_partitions("bound1", "on_true_tile"))
+    ),
+)
 class RangeSelect(Inst):
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 

@@ -72,7 +72,7 @@ def _row_sum(i: Any) -> RowSum | None:
 @instruction(
     engines=(_E.vector,),
     effects=Effects(combining=Combining(row_sum=_row_sum), element_indexed=("dst", "data")),
-    deprecated=DeprecatedForms(value=DeprecatedValue("axis", "data", "0.3", _from_the_last)),
+    deprecated=DeprecatedForms(values=(DeprecatedValue("axis", "data", "0.3", _from_the_last),)),
 )
 class TensorReduce(Inst):
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.

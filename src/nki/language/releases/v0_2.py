@@ -1,11 +1,13 @@
 """NKI 0.2, the first release of the package ``nki``, and what NKI Beta 1 had before it.
 
 Source: the public migration guides from Beta 1 to Beta 2 (NKI 0.2) and on to NKI 0.3, and the release notes up to 0.6.
-The public library of Neuron 2.28 calls decorated kernels from kernels.
+The public library of Neuron 2.28 calls decorated kernels from kernels; the libraries of 2.27 and 2.28, like the
+performance guide of these releases, mark the first size of a shape with ``par_dim``.
 """
 
 from __future__ import annotations
 
+import ast
 from typing import Final
 
 from nki.frontend.device_loops import while_hook
@@ -32,6 +34,13 @@ _LOOPS = "run the programs as a `for` loop inside the kernel; `kernel[n]` only c
 _ADDRESS = "give each tensor its own place: `nl.ndarray(..., address=(partition, byte))`, several of them in a list"
 _DYNAMIC = "use `nisa.tensor_copy` with `t.ap(..., scalar_offset=register_or_tensor, indirect_dim=...)`"
 _AUTOMATIC = "leave it out: it has no counterpart"
+
+
+def _is_behind_blocks(function: ast.AST, node: ast.expr) -> bool:
+    """True if the call of ``node`` in ``function`` gives a size behind others in a shape."""
+    shapes = (one for one in ast.walk(function) if isinstance(one, ast.Tuple | ast.List))
+    return any(isinstance(size, ast.Call) and size.func is node for one in shapes for size in one.elts[1:])
+
 
 OF_BETA_1: Final = RemovedNames(
     names={
@@ -84,6 +93,9 @@ OF_BETA_1: Final = RemovedNames(
         "nki.isa.memset.shape": "allocate the tile first: `t = nl.ndarray(shape, dtype, buffer=nl.sbuf)`; "
         "pass it as `dst`",
     },
+    misplaced={
+        "nki.language.par_dim": _is_behind_blocks
+    },  # the public libraries of Neuron 2.27 and 2.28 mark the first
     packages={
         "neuronxcc": "import it from the new package: `import nki`, `import nki.language as nl`, "
         "`import nki.isa as nisa`",

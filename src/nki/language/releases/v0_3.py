@@ -38,6 +38,9 @@ RELEASE: Final = Release(
         "nki.language.transpose": "write nisa.nc_transpose",
     },
     operators=frozenset({"nki.language.copy"}),  # public library of 0.2
+    removed={
+        "nki.language.par_dim": "write the number itself: the first dimension is the partition dimension",
+    },
     undocumented=full_names({"nki.tensor": "arange identity zeros"}),
     deprecated={"nki.language.affine_range": _RANGE, "nki.language.sequential_range": _RANGE},
     hooks={NESTED: None},
