@@ -38,7 +38,7 @@ def functions() -> list[Row]:
     """The public names of ``nki.language``, ``isa``, ``collectives`` and ``tensor`` that are no instructions."""
     spaces = ("nki.language.", "nki.isa.", "nki.collectives.", "nki.tensor.")
     instructions = {f"nki.isa.{name}" for name, cls in REGISTRY.items() if cls.public}
-    removed = {*NKI.removed.names, *NKI.removed.parameters}
+    removed = {*NKI.removed.names, *NKI.removed.parameters} - NKI.removed.misplaced.keys()
     names = {n for n in index() if n.startswith(spaces) and n.count(".") == 2 and n not in instructions | removed}
     added = [name for release in RELEASES for name in release.names]
     nested = {name for name in added if name.count(".") > 2 and not name.startswith(_TENSOR)}

@@ -35,7 +35,7 @@ def dropped(parameter: str, since: str, fix: str) -> DeprecatedParameter:
 
 
 def first_partitions(parameter: str, of: str) -> DeprecatedValue:
-    """``parameter`` may have more partitions than ``of``, of which the instruction reads the first.
+    """``parameter`` may have more partitions than ``of``: the instruction reads as many, from the first one on.
 
     NKI 0.2 had no semantic checks (release notes of Neuron 2.27, known issues), and the public libraries of Neuron 2.27
     and 2.28 pass whole columns for tiles of fewer partitions.
