@@ -149,3 +149,30 @@ def test_parameters_that_neuron_2_27_had_and_2_28_has_not_are_of_0_2() -> None:
     assert np.array_equal(nki.jit(multiplied, nki_version="0.2")(X), X.T @ X)
     with pytest.raises(KernelErrors, match=r"takes no `(is_moving_zero|psumAccumulateFlag)` since NKI 0.3"):
         nki.jit(multiplied, nki_version="0.3")(X)
+
+
+def compared(x):
+    assert (x.shape[1:] == [3, 4]) is WANTED and (x.shape[1:] != [3, 4]) is not WANTED
+    assert ([2, 3, 4] == x.shape) is WANTED and x.shape == (2, 3, 4)  # noqa: SIM300
+    assert x.shape[1:] != [3, 5] and [3, 4] == [3, 4]
+    return through_a_tile(x)
+
+
+def through_a_tile(x):
+    tile = nl.ndarray((2, 12), x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x.reshape((2, 12)))
+    out = nl.ndarray((2, 12), x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+WANTED = True
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+def test_a_list_equals_a_tuple_of_its_items_in_0_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones((2, 3, 4), np.float32)
+    nki.jit(compared, nki_version="0.2").compile(x)
+    monkeypatch.setitem(globals(), "WANTED", False)
+    for version in ("0.3", "0.7", None):
+        nki.jit(compared, nki_version=version).compile(x)

@@ -35,6 +35,8 @@ ANNOTATED = "__nki_annotated__"
 """The hook of a dialect that gives annotations of variables a meaning: it takes the value and a function that gives
 the annotation.
 """
+LISTED = "__nki_listed__"
+"""The hook of a dialect in which a list equals a tuple of the same items: it takes a list that is compared."""
 LEFT = "__nki_left__"
 """The hook of a dialect that allows masks before ``and``: it takes each value but the last of an ``and``."""
 
@@ -122,7 +124,7 @@ class _Rewriting:
         if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Subscript):
             return cast("_Node", self._annotated(node))
         if isinstance(node, ast.Compare):
-            return cast("_Node", _membership(node))
+            return cast("_Node", _membership(_listed(node) if LISTED in self.dialect.hooks else node))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
             left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
@@ -250,6 +252,16 @@ def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
 
 def _is_text(key: ast.expr) -> bool:
     return isinstance(key, ast.Constant | ast.JoinedStr)
+
+
+def _listed(node: ast.Compare) -> ast.Compare:
+    """``node`` with its lists in the hands of the hook, if it asks whether things are equal."""
+    if not all(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops):
+        return node
+    sides = [
+        _called(LISTED, side, [side]) if isinstance(side, ast.List) else side for side in (node.left, *node.comparators)
+    ]
+    return ast.copy_location(ast.Compare(sides[0], node.ops, sides[1:]), node)
 
 
 def _membership(node: ast.Compare) -> ast.expr:

@@ -2,7 +2,8 @@
 
 Source: the public migration guides from Beta 1 to Beta 2 (NKI 0.2) and on to NKI 0.3, and the release notes up to 0.6.
 The public library of Neuron 2.28 calls decorated kernels from kernels; the libraries of 2.27 and 2.28, like the
-performance guide of these releases, mark the first size of a shape with ``par_dim``.
+performance guide of these releases, mark the first size of a shape with ``par_dim``. The library of 2.27 compares parts
+of shapes with lists, and whole ones with tuples.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Final
 from nki.frontend.device_loops import while_hook
 from nki.frontend.dialect import RemovedNames
 from nki.frontend.inlining import nested_hook
+from nki.frontend.python.hooks import listed_hook
 from nki.frontend.release import DECORATED, Release
-from nki.frontend.rewrite import NESTED, WHILE
+from nki.frontend.rewrite import LISTED, NESTED, WHILE
 
 RELEASE: Final = Release(
     version="0.2",
     traced=False,
-    hooks={NESTED: nested_hook, WHILE: while_hook},
+    hooks={NESTED: nested_hook, WHILE: while_hook, LISTED: listed_hook},
     warnings={
         DECORATED: "`{0}` has a decorator of its own, and a kernel calls it: release 2.27 of NKI 0.2 refuses that, "
         "2.28 takes it. Leave the decorator out, and write `nki.jit({0})(…)` where the host calls it",

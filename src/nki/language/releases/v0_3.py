@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nki.frontend.release import DECORATED, LIST_ARGUMENT, Release, full_names
-from nki.frontend.rewrite import NESTED
+from nki.frontend.rewrite import LISTED, NESTED
 
 _RANGE: Final = "write `range(…)`, which is unrolled as well"
 
@@ -43,6 +43,6 @@ RELEASE: Final = Release(
     },
     undocumented=full_names({"nki.tensor": "arange identity zeros"}),
     deprecated={"nki.language.affine_range": _RANGE, "nki.language.sequential_range": _RANGE},
-    hooks={NESTED: None},
+    hooks={NESTED: None, LISTED: None},
     warnings={DECORATED: "", LIST_ARGUMENT: "`{0}` is a list: since NKI 0.3 kernels take tuples"},
 )  # fmt: skip
