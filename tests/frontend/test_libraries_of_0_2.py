@@ -40,7 +40,7 @@ def of_0_2(x, axis=1, called=False, newer=False):
 def test_what_the_libraries_of_0_2_write(run: Any) -> None:
     x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     kernel = run(nki.jit(of_0_2, nki_version="0.2"))
-    for axis, reduced in ((1, 3), ((1, 2), (2, 3)), ((2, 1), (2, 3)), (3, 3), (-1, 3)):
+    for axis, reduced in ((1, 3), ((1, 2), (2, 3)), ((2, 1), (2, 3)), (3, 3), (-1, 3), ((4,), 3), ((3, 4), (2, 3))):
         assert np.array_equal(kernel(x, axis), x.sum(reduced))
     for version in (None, "0.3", "0.7"):
         with pytest.raises(ShapeError, match="the reduced dimensions must be the last ones"):

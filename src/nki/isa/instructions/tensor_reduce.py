@@ -24,6 +24,8 @@ from nki.target.model import Target
 
 _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.tensor_reduce"
+_DIMENSIONS = 5
+"""Partitions and the free dimensions of a pattern of the engine."""
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
 """Operators that reduce over partitions."""
 
@@ -38,9 +40,15 @@ def _axes(i: Any) -> tuple[int, ...]:
 
 
 def _from_the_last(axis: object, data: Any) -> object:
-    """Dimensions that are counted from the last one, which is 1, as they are counted today."""
+    """Dimensions in an older count, as they are counted today.
+
+    The last one was 1, or 4 of five dimensions; the public library of Neuron 2.28 counts in both ways.
+    """
     access = access_of(data)
     counted: list[Any] = list(cast("list[Any]", axis)) if isinstance(axis, list | tuple) else [axis]
+    is_whole = isinstance(access, Access) and all(type(a) is int for a in counted)
+    if is_whole and len(counted) > 0 and access.ndim <= max(counted) < _DIMENSIONS:
+        return tuple(a - _DIMENSIONS + access.ndim for a in counted)
     if not isinstance(access, Access) or sorted(counted, key=str) != list(range(1, len(counted) + 1)):
         return cast("object", axis)
     return tuple(range(access.ndim - len(counted), access.ndim))
