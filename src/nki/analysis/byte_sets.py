@@ -2,33 +2,33 @@
 
 A set holds the access patterns that were added. A question that these cannot answer makes a grid: the tensor is rows of
 bytes, cut into ranges of rows and ranges of columns where the members of the set begin and end, with a truth value for
-each pair. So the memory depends on how many ends there are and not on the size of the tensor.
+each pair (:mod:`nki.analysis.byte_grid`). So the memory depends on how many ends there are and not on the size of the
+tensor.
+
+Tiles of unrolled loops are accessed alike. So equal grids are one, if they are small, and what comes of a grid by a
+change, and the answer to a question, is kept for all tensors.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import (
-    AccessPattern,
-    AxisPattern,
-    Box,
-    ByteRanges,
-    Ints,
-    pattern_of,
-    sorted_unique,
-)
+from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
+from nki.analysis.byte_grid import ByteGrid, Cells, row_form
 from nki.ir.types import Access, Tensor
 
 Mask = NDArray[np.bool_]
 MOST_CELLS: Final = 1 << 22
 """Cells of a grid, and runs of a pattern on one axis. Beyond it a set is approximate: see :class:`ByteSet`."""
+_MOST_KEPT: Final = 1 << 13
+"""Small grids, changes and answers that are kept."""
+_SMALL: Final = 1 << 8
+"""Cells of a small grid, and patterns of a change that is kept."""
 
 
 class ByteSet:
@@ -47,7 +47,7 @@ class ByteSet:
         """Accesses that the set contains; since the last removal, the accesses that were added."""
         self._pending: list[AccessPattern] = []
         """Patterns that the grid does not have yet."""
-        self._grid: _Grid | None = None
+        self._grid: ByteGrid | None = None
         self._is_full = False
         self._approximate = False
         """Some pattern is too large for the grid."""
@@ -73,10 +73,10 @@ class ByteSet:
         if access.size * access.dtype.itemsize >= nbytes and ByteRanges.of(pattern) == (0, nbytes, ()):
             self.clear()
             return
-        grid = self._current().changed([pattern], False)
+        grid = _changed(self._current(), (pattern,), False)
         if grid is None:
             self._approximate = True
-        self._grid = grid or _Grid.whole(self.tensor, False)
+        self._grid = grid or _uniform(*row_form(self.tensor), False)
         self.patterns, self._is_full = {}, False
 
     def clear(self) -> None:
@@ -93,8 +93,8 @@ class ByteSet:
             return False
         if self.is_full():
             return True
-        cells = self._current_for(pattern).cells_of(pattern)
-        return cells is not None and bool(cells.all())
+        found = _values(self._current_for(pattern), pattern)
+        return found is not None and found.all_true
 
     def intersects(self, access: Access) -> bool:
         """True if the set contains some byte of ``access``."""
@@ -103,8 +103,8 @@ class ByteSet:
             return True
         if self._is_empty():
             return False
-        cells = self._current_for(pattern).cells_of(pattern)
-        return self._approximate or cells is None or bool(cells.any())
+        found = _values(self._current_for(pattern), pattern)
+        return self._approximate or found is None or found.any_true
 
     def missing(self, access: Access) -> Mask | None:
         """The elements of ``access``, in its shape, that the set does not contain whole; None if it contains all."""
@@ -124,20 +124,20 @@ class ByteSet:
     def is_full(self) -> bool:
         """True if the set contains every byte of the tensor."""
         if not self._is_full and not self._is_empty():
-            self._is_full = bool(self._current().cells.all())
+            self._is_full = self._current().is_uniform(True)
         return self._is_full
 
     def is_empty(self) -> bool:
         """True if the set certainly contains no byte."""
         if self._is_full or self.patterns or self._approximate:
             return False
-        return self._grid is None or not self._grid.cells.any()
+        return self._grid is None or self._grid.is_uniform(False)
 
     def mask(self) -> Mask:
         """An entry for each byte of the tensor, in row-major order: memory of the size of the tensor."""
         if self._is_full or self._is_empty():
             return np.full(self.tensor.nbytes, self._is_full)
-        return self._current().mask()
+        return self._current().entries()
 
     def copy(self) -> ByteSet:
         """A set of the same bytes that changes on its own."""
@@ -150,176 +150,76 @@ class ByteSet:
     def _is_empty(self) -> bool:
         return not self.patterns and self._grid is None
 
-    def _current(self) -> _Grid:
+    def _current(self) -> ByteGrid:
         """The grid with all patterns in it."""
-        grid = self._grid or _Grid.whole(self.tensor, self._is_full)
+        grid = self._grid or _uniform(*row_form(self.tensor), self._is_full)
         if self._pending:
-            changed = grid.changed(self._pending, True)
+            changed = _changed(grid, tuple(self._pending), True)
             if changed is None:
                 self._approximate = True
             grid, self._pending = changed or grid, []
         self._grid = grid
         return grid
 
-    def _current_for(self, pattern: AccessPattern) -> _Grid:
+    def _current_for(self, pattern: AccessPattern) -> ByteGrid:
         """The grid, in one row if ``pattern`` does not keep to its rows and that is possible."""
         grid = self._current()
         if grid.box(pattern) is None:
-            flat = grid.flat()
+            flat = grid.flat(MOST_CELLS)
             if flat is None:
                 self._approximate = True
-            self._grid = grid = flat or _Grid.flat_empty(self.tensor)
+            self._grid = grid = flat or _uniform(1, self.tensor.nbytes, False)
         return grid
 
 
-class _Grid:
-    """``cells[i, j]`` holds for bytes ``columns[j]`` to ``columns[j + 1]`` of rows ``rows[i]`` to ``rows[i + 1]``.
+class _Values(NamedTuple):
+    """The values of some cells."""
 
-    A grid never changes. Neighbouring rows or columns of it differ.
-    """
-
-    __slots__ = ("cells", "columns", "rows")
-
-    def __init__(self, rows: Ints, columns: Ints, cells: Mask) -> None:
-        self.rows = rows
-        self.columns = columns
-        self.cells = cells
-
-    @classmethod
-    def whole(cls, tensor: Tensor, value: bool) -> _Grid:
-        """The grid of one cell. Rows are partitions; in HBM, runs of the last dimension."""
-        length = tensor.bytes_per_partition if tensor.buffer.on_chip else tensor.shape[-1] * tensor.dtype.itemsize
-        return cls(_cuts(0, tensor.nbytes // length), _cuts(0, length), np.full((1, 1), value))
-
-    @classmethod
-    def flat_empty(cls, tensor: Tensor) -> _Grid:
-        """The grid of one cell and one row, without bytes."""
-        return cls(_cuts(0, 1), _cuts(0, tensor.nbytes), np.zeros((1, 1), np.bool_))
-
-    def box(self, pattern: AccessPattern) -> Box | None:
-        """The pattern as rows by columns; None if it does not keep to the rows."""
-        return ByteRanges.of(pattern).box(int(self.columns[-1]))
-
-    def changed(self, patterns: Sequence[AccessPattern], value: bool) -> _Grid | None:
-        """The grid with ``value`` for all bytes of ``patterns``; None if that has too many cells."""
-        boxes = [self.box(pattern) for pattern in patterns]
-        if None in boxes:
-            flat = self.flat()
-            return None if flat is None else flat.changed(patterns, value)
-        pairs = [box for box in boxes if box is not None]
-        if any(_run_count(axis) > MOST_CELLS for box in pairs for axis in box):
-            return None
-        rows = _joined(self.rows, (row for row, _ in pairs))
-        columns = _joined(self.columns, (column for _, column in pairs))
-        if len(rows) * len(columns) > MOST_CELLS:
-            return None
-        cells = self.cells[_cell_numbers(self.rows, rows[:-1])][:, _cell_numbers(self.columns, columns[:-1])]
-        row_cuts, column_cuts = rows.tolist(), columns.tolist()
-        for row, column in pairs:
-            in_rows = _covered(rows, row) if row.dims else _covered_run(row_cuts, row)
-            _select(
-                cells, in_rows, _covered(columns, column) if column.dims else _covered_run(column_cuts, column), value
-            )
-        return _compact(rows, columns, cells)
-
-    def cells_of(self, pattern: AccessPattern) -> Mask | None:
-        """The cells that have bytes of ``pattern``, which keeps to the rows; None if that takes too long to tell."""
-        box = self.box(pattern)
-        if box is None or any(_run_count(axis) > MOST_CELLS for axis in box):
-            return None
-        return self.cells[_covered(self.rows, box[0])][:, _covered(self.columns, box[1])]
-
-    def elements_of(self, pattern: AccessPattern) -> Mask:
-        """For each element of ``pattern``, in its shape: True if all bytes of the element are true."""
-        _, shape, strides, size = pattern
-        length, ndim = int(self.columns[-1]), len(shape) + 1
-        row, column = divmod(ByteRanges.of(pattern).start, length)
-        in_rows = np.full((1,) * ndim, row)
-        # The first byte of an element speaks for all of them, unless cuts go through elements.
-        looked_at = 1 if column % size == 0 and length % size == 0 and not (self.columns % size).any() else size
-        in_columns = np.arange(column, column + looked_at).reshape(*[1] * (ndim - 1), looked_at)
-        for dim, (count, step) in enumerate(zip(shape, strides, strict=True)):
-            steps = np.arange(count) * (step * size)
-            steps = (steps - steps.min()).reshape([count if d == dim else 1 for d in range(ndim)])
-            if step * size % length:
-                in_columns = in_columns + steps
-            else:
-                in_rows = in_rows + steps // length
-        in_rows, in_columns = in_rows + in_columns // length, in_columns % length  # a run of several whole rows
-        values = self.cells[_cell_numbers(self.rows, in_rows), _cell_numbers(self.columns, in_columns)]
-        return np.broadcast_to(values.all(axis=-1) if looked_at > 1 else values[..., 0], shape)
-
-    def flat(self) -> _Grid | None:
-        """The same bytes as one row; None if that has too many cells."""
-        length, count = int(self.columns[-1]), int(self.rows[-1])
-        if count * (len(self.columns) - 1) > MOST_CELLS:
-            return None
-        cuts = (np.arange(count)[:, None] * length + self.columns[:-1]).reshape(-1)
-        cells = np.repeat(self.cells, np.diff(self.rows), axis=0).reshape(1, -1)
-        return _compact(_cuts(0, 1), np.append(cuts, count * length), cells)
-
-    def mask(self) -> Mask:
-        """An entry for each byte."""
-        by_row = np.repeat(self.cells, np.diff(self.columns), axis=1)
-        return np.repeat(by_row, np.diff(self.rows), axis=0).reshape(-1)
+    any_true: bool
+    all_true: bool
 
 
-def _cuts(first: int, last: int) -> Ints:
-    return np.array([first, last], np.int64)
+_GRIDS: Final[dict[tuple[bytes, bytes, bytes], ByteGrid]] = {}
+"""One grid of each kind, among small ones."""
 
 
-def _run_count(axis: AxisPattern) -> int:
-    return math.prod(count for count, _ in axis.dims)
+def _shared(grid: ByteGrid) -> ByteGrid:
+    """The grid of :data:`_GRIDS` that equals ``grid``, which is small."""
+    if len(_GRIDS) >= _MOST_KEPT:
+        _GRIDS.clear()
+    return _GRIDS.setdefault((grid.rows.tobytes(), grid.columns.tobytes(), grid.cells.tobytes()), grid)
 
 
-def _joined(cuts: Ints, axes: Iterable[AxisPattern]) -> Ints:
-    """``cuts`` and all ends of runs, in order."""
-    parts = [cuts]
-    ends: list[int] = []
-    for axis in dict.fromkeys(axes):
-        if axis.dims:
-            starts = axis.run_starts()
-            parts += [starts, starts + axis.run]
-        else:
-            ends += axis.start, axis.start + axis.run
-    return sorted_unique(np.concatenate([*parts, np.array(ends, np.int64)]))
+@lru_cache(maxsize=_MOST_KEPT)
+def _uniform(rows: int, length: int, value: bool) -> ByteGrid:
+    """The grid of one cell."""
+    return _shared(ByteGrid.uniform(rows, length, value))
 
 
-def _cell_numbers(cuts: Ints, places: Ints) -> Ints:
-    """The number of the range between ``cuts`` that each place is in."""
-    return np.searchsorted(cuts, places, "right") - 1
+def _changed(grid: ByteGrid, patterns: tuple[AccessPattern, ...], value: bool) -> ByteGrid | None:
+    """``grid`` with ``value`` for all bytes of ``patterns``; None if that has too many cells."""
+    if grid.cells.size > _SMALL or len(patterns) > _SMALL:
+        return grid.changed([(pattern, value) for pattern in patterns], MOST_CELLS)
+    return _changed_small(grid, patterns, value, MOST_CELLS)
 
 
-def _covered(cuts: Ints, axis: AxisPattern) -> slice | Ints:
-    """The ranges between ``cuts`` that have a part of ``axis``."""
-    starts = axis.run_starts()
-    first, last = _cell_numbers(cuts, starts), np.searchsorted(cuts, starts + axis.run, "left")
-    if len(starts) == 1:
-        return slice(int(first[0]), int(last[0]))
-    count = len(cuts)
-    change = np.bincount(first, minlength=count) - np.bincount(last, minlength=count)
-    return np.flatnonzero(np.cumsum(change)[:-1])
+@lru_cache(maxsize=_MOST_KEPT)
+def _changed_small(grid: ByteGrid, patterns: Sequence[AccessPattern], value: bool, most: int) -> ByteGrid | None:
+    changed = grid.changed([(pattern, value) for pattern in patterns], most)
+    return changed if changed is None or changed.cells.size > _SMALL else _shared(changed)
 
 
-def _covered_run(cuts: Sequence[int], axis: AxisPattern) -> slice:
-    """As :func:`_covered`, for an axis of one run; of one number NumPy's search takes ten times as long."""
-    return slice(bisect_right(cuts, axis.start) - 1, bisect_left(cuts, axis.start + axis.run))
+def _values(grid: ByteGrid, pattern: AccessPattern) -> _Values | None:
+    """The values of the bytes of ``pattern``, which keeps to the rows; None if that takes too long to tell."""
+    if grid.cells.size > _SMALL:
+        return _of_cells(grid.cells_of(pattern, MOST_CELLS))
+    return _values_small(grid, pattern, MOST_CELLS)
 
 
-def _select(cells: Mask, rows: slice | Ints, columns: slice | Ints, value: bool) -> None:
-    if isinstance(rows, slice) or isinstance(columns, slice):
-        cells[rows, columns] = value
-    else:
-        cells[np.ix_(rows, columns)] = value
+@lru_cache(maxsize=_MOST_KEPT)
+def _values_small(grid: ByteGrid, pattern: AccessPattern, most: int) -> _Values | None:
+    return _of_cells(grid.cells_of(pattern, most))
 
 
-def _compact(rows: Ints, columns: Ints, cells: Mask) -> _Grid:
-    """The grid without cuts between equal rows and between equal columns."""
-    row_cuts = np.append(True, (cells[1:] != cells[:-1]).any(axis=1))
-    cells = cells[row_cuts]
-    column_cuts = np.append(True, (cells[:, 1:] != cells[:, :-1]).any(axis=0))
-    return _Grid(
-        np.append(rows[:-1][row_cuts], rows[-1]),
-        np.append(columns[:-1][column_cuts], columns[-1]),
-        cells[:, column_cuts],
-    )
+def _of_cells(cells: Cells | None) -> _Values | None:
+    return None if cells is None else _Values(bool(cells.any()), bool(cells.all()))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from nki.analysis.access_pattern import pattern_of
 from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.memory import Memory
 from nki.ir.instruction import Inst
@@ -35,6 +36,8 @@ class _Constants:
         self._executor = Reference(self._memory)
         self._tensors = _sources(list(instructions(body)))
         self._known: dict[Tensor, AccessTimes] = {}
+        self._right: dict[Tensor, set[object]] = {}
+        """Of each tensor, since it was written: the operands that hold what the reference asks of them."""
         self._is_certain = True
         """The instruction runs whatever the data are."""
 
@@ -49,8 +52,11 @@ class _Constants:
     def _run(self, inst: Inst) -> None:
         if self._is_certain:
             for required in required_contents(inst):
-                if self._is_known(required.operand):
-                    check_contents(inst, required, self._memory)
+                right = self._right.setdefault(required.operand.tensor, set())
+                asked = pattern_of(required.operand), required.operand.dtype, required.wrong
+                unsure = asked not in right and self._is_known(required.operand)
+                if unsure and check_contents(inst, required, self._memory):
+                    right.add(asked)
         written = [access for access in inst.writes() if access.tensor in self._tensors]
         if not written:
             return
@@ -58,6 +64,7 @@ class _Constants:
             self._executor.execute(inst)
             for access in written:
                 self._times(access.tensor).record(access, 2)
+                self._right.pop(access.tensor, None)
         else:
             self._forget(written)
 
@@ -92,6 +99,7 @@ class _Constants:
     def _forget(self, written: Iterable[Access]) -> None:
         for access in written:
             place = access if access.dynamic is None else Access.whole(access.tensor)
+            self._right.pop(access.tensor, None)
             self._times(access.tensor).poison(place, np.full(place.shape, FIRST_ORIGIN, np.int32))
 
 

@@ -327,7 +327,7 @@ class Hazards(ExecutionObserver):
         """Raise if the instruction reads a tile that it has just overwritten through another one."""
         for access in self._tile_reads:
             shadow = self._shadow(access.tensor)
-            if shadow is written or self._time not in shadow.overwritten:  # so most tiles never need a map of times
+            if shadow is written or not shadow.was_overwritten(self._time):  # so most tiles never need a map of times
                 continue
             overwritten = shadow.times_of(access) == -self._time
             if overwritten.any():

@@ -100,6 +100,10 @@ class MustHazards(Hazards):
         if reads is not None and not self._running.accumulates:
             reads.record_read(access, self._time)
 
+    def knows(self, index: Access) -> bool:
+        """True if all of ``index`` is defined, or nothing is certain: :meth:`reads_index` has no errors then."""
+        return not self.is_certain or self._shadow(index.tensor).is_defined(index)
+
     def reads_index(self, by: Inst | Loop, index: Access) -> None:
         if self.is_certain:
             super().reads_index(by, index)

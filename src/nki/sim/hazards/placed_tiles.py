@@ -25,23 +25,25 @@ class PlacedTiles:
         """Tiles with defined bytes, by the buckets that they lie in."""
         self._areas: dict[Tensor, TileArea] = {}
         self._times: dict[Tensor, AccessTimes] = {}
+        self._changes = 0
+        """Tiles that have come and gone."""
+        self._rivals: dict[Tensor, tuple[int, dict[Tensor, AccessTimes]]] = {}
+        """For each tile the result of :meth:`_rivals_of`, and the number of changes then."""
 
     def record_write(self, times: AccessTimes, access: Access, time: int) -> None:
         """``access`` is written at ``time``: other tiles lose their bytes there."""
         tensor = access.tensor
         area = self._enter(times)
-        rivals = {
-            other: other_times
-            for bucket in self._buckets(tensor, area)
-            for other, other_times in bucket.items()
-            if other is not tensor and area.overlaps(self._areas[other])
-        }
+        rivals = self._rivals_of(tensor, area)
         if not rivals:
             return
         part, is_dense = area.hull(access)
+        top, bottom = part.partitions.start, part.partitions.stop
+        left, right = part.byte_range.start, part.byte_range.stop
         for other, other_times in rivals.items():
             other_area = self._areas[other]
-            if not part.overlaps(other_area):
+            rows, columns = other_area.partitions, other_area.byte_range
+            if rows.start >= bottom or top >= rows.stop or columns.start >= right or left >= columns.stop:
                 continue
             if is_dense and part.covers(other_area):
                 other_times.overwrite(time, tensor)
@@ -50,8 +52,22 @@ class PlacedTiles:
             else:
                 self._overwrite_bytes(other_times, access, area, time)
             if other_times.is_empty():
+                self._changes += 1
                 for bucket in self._buckets(other, other_area):
                     bucket.pop(other, None)
+
+    def _rivals_of(self, tensor: Tensor, area: TileArea) -> dict[Tensor, AccessTimes]:
+        """The other tiles in bytes of ``tensor`` that have defined bytes."""
+        known = self._rivals.get(tensor)
+        if known is None or known[0] != self._changes:
+            rivals = {
+                other: other_times
+                for bucket in self._buckets(tensor, area)
+                for other, other_times in bucket.items()
+                if other is not tensor and area.overlaps(self._areas[other])
+            }
+            known = self._rivals[tensor] = self._changes, rivals
+        return known[1]
 
     def beneath(self, tensor: Tensor, chosen: NDArray[np.bool_]) -> tuple[Tensor, int] | None:
         """The tile that was written last at the ``chosen`` bytes of ``tensor``, other than ``tensor``, and the time."""
@@ -76,7 +92,9 @@ class PlacedTiles:
             area = self._areas[tensor] = TileArea.of(tensor)
             self._times[tensor] = times
         for bucket in self._buckets(tensor, area):
-            bucket[tensor] = times
+            if tensor not in bucket:
+                self._changes += 1
+                bucket[tensor] = times
         return area
 
     def _buckets(self, tensor: Tensor, area: TileArea) -> Iterator[dict[Tensor, AccessTimes]]:

@@ -162,7 +162,7 @@ class PsumGroups:
 def _times_written(access: Access, shadow: PsumShadow) -> list[int]:
     """The times at which elements of ``access`` were written last, in order."""
     single = shadow.single_time(access)
-    return [single] if single else _distinct(shadow.times_of(access))
+    return [single] if single else shadow.distinct_times(access)
 
 
 def _distinct(times: Times) -> list[int]:

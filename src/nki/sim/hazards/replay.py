@@ -50,10 +50,11 @@ class _Reporter(Footprint):
     def run(self, inst: Inst) -> None:
         """Report the accesses of ``inst``."""
         hazards = self._hazards
-        if inst.indexed_by():
-            for row in split_rows(inst):
-                for index in index_reads(row):
-                    hazards.reads_index(row, index)
+        if indices := inst.indexed_by():
+            if not all(map(hazards.knows, indices)):
+                for row in split_rows(inst):
+                    for index in index_reads(row):
+                        hazards.reads_index(row, index)
             inst = self.registers.resolved(inst)
         self._inst, self._moved = inst, {}
         hazards.begin(inst)

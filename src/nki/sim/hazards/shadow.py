@@ -1,7 +1,8 @@
 """Shadow memory: the time of the last access to each byte of a tensor.
 
 Kernels access the same few patterns again and again, so the patterns are kept, in order; only a question that they
-cannot answer makes a map of the tensor, with a time for each element.
+cannot answer makes a map of the tensor, a grid (:mod:`nki.analysis.byte_grid`) of times. So the memory grows with the
+number of accesses and not with the size of the tensor.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
+from nki.analysis.byte_grid import ByteGrid, Cells, Change, row_form
 from nki.ir.types import Access, Tensor
 
 Times = NDArray[np.int32]
 _TYPE: Final = np.dtype(np.int32)
 READY: Final = 1
 """The time before the first instruction, when inputs and constants have been written."""
-_MOST_COUNTED: Final = 1 << 28
-"""Entries of a map up to which those without a time are counted."""
+_FEW_PATTERNS: Final = 32
+"""Patterns up to which a search for later ones takes less time than a map."""
+_MOST_PENDING: Final = 32
+"""Overwrites that wait for a question; behind them, the tile may have no contents left."""
 FIRST_ORIGIN: Final = -(1 << 31)
 MOST_ORIGINS: Final = 1 << 20
 """Times from ``FIRST_ORIGIN`` on, as many, are no times: elements that depend on undefined bytes have the number of an
@@ -44,11 +48,15 @@ class AccessTimes:
 
     __slots__ = (
         "_background",
+        "_buried",
         "_bytes_left",
         "_covered",
         "_granularity",
+        "_last_overwrite",
         "_map",
         "_map_is_newer",
+        "_overwrites_pending",
+        "_pending",
         "is_whole",
         "last",
         "overwritten",
@@ -68,11 +76,16 @@ class AccessTimes:
         """By the time of an overwrite: the time of the last access before it, and the tile that was written."""
         self._covered: set[AccessPattern] = set()
         """Other patterns with a positive time at every byte."""
-        self._map: Times | None = None
+        self._map: ByteGrid | None = None
+        self._pending: dict[object, tuple[AccessPattern, Change]] = {}
+        """Times by pattern, and overwrites by time, in order, that the map does not have yet."""
+        self._overwrites_pending = self._last_overwrite = 0
+        self._buried: set[AccessPattern] = set()
+        """Patterns without a positive time at any byte, since another tile has overwritten them."""
         self._map_is_newer = False
         """The map holds times that the patterns do not."""
         self._granularity = tensor.dtype.itemsize
-        """Bytes per entry of the map: the size of the smallest element of any access."""
+        """Bytes per entry of an answer: the size of the smallest element of any access."""
         self._background = READY if whole else 0
         """Time of all bytes that are in no pattern; negated, if it is the time of their overwrite."""
         self._bytes_left = tensor.nbytes
@@ -87,57 +100,71 @@ class AccessTimes:
         if covered == self.tensor.nbytes and 0 not in access.strides:
             self.is_whole = True
             self.patterns = {pattern: time}
-            self._map, self._map_is_newer = None, False
+            self._buried.clear()
+            self._set_map(None)
             return
-        if size < self._granularity:
-            self._refine(size)
-        self.patterns.pop(pattern, None)
-        self.patterns[pattern] = time
+        self._keep(pattern, time)
         self._bytes_left -= covered
-        if self._map is not None:
-            self._view(self._map, pattern)[...] = time
 
     def record_some(self, access: Access, chosen: NDArray[np.bool_], time: int) -> None:
         """Record an access at ``time`` to the ``chosen`` elements of ``access``, in its shape."""
-        if access.dtype.itemsize < self._granularity:
-            self._refine(access.dtype.itemsize)
-        times = self._view(self.all_times(), pattern_of(access))
-        np.copyto(times, time, where=chosen.reshape(*access.shape, *[1] * (times.ndim - access.ndim)))
+        self._set_some(access, chosen, time)
         self.last, self._map_is_newer = time, True
         self._recount()
 
     def record_read(self, access: Access, time: int) -> None:
         """Record a read at ``time``, which may contain an element more than once; leaves ``is_whole`` unset."""
-        pattern = pattern_of(access)
-        if access.dtype.itemsize < self._granularity:
-            self._refine(access.dtype.itemsize)
         self.last = time
+        self._keep(pattern_of(access), time)
+
+    def _keep(self, pattern: AccessPattern, time: int) -> None:
+        """Remember the time of the last access by ``pattern``."""
+        self._granularity = min(self._granularity, pattern[3])
+        self._buried.clear()
         self.patterns.pop(pattern, None)
         self.patterns[pattern] = time
-        if self._map is not None:
-            self._view(self._map, pattern)[...] = time
+        if self._map is not None or self._pending:
+            self._pending.pop(pattern, None)
+            self._pending[pattern] = pattern, time
 
     def reset(self) -> None:
         """Forget all accesses."""
         self.is_whole, self.last, self.overwritten = False, 0, {}
-        self._map, self._map_is_newer, self._background, self._bytes_left = None, False, 0, self.tensor.nbytes
-        self.patterns, self._covered = {}, set()
+        self._set_map(None)
+        self._background, self._bytes_left = 0, self.tensor.nbytes
+        self.patterns, self._covered, self._buried = {}, set(), set()
 
     def poison(self, access: Access, origins: Times) -> None:
         """Mark elements of ``access`` as undefined; ``origins``, in its shape, has numbers of origins, or 0."""
-        if access.dtype.itemsize < self._granularity:
-            self._refine(access.dtype.itemsize)
-        self._map = self.all_times()
-        times = self._view(self._map, pattern_of(access))
-        origins = origins.reshape(*access.shape, *[1] * (times.ndim - access.ndim))
-        np.copyto(times, origins, where=origins != 0)
+        self._set_some(access, origins != 0, origins)
         self._drop_patterns()
         self._recount()
 
     def single_time(self, access: Access) -> int:
         """The one time of all bytes of ``access``, if it is known without a map; else 0."""
-        time = self.patterns.get(pattern_of(access), 0)
-        return time if time == self.last else 0
+        pattern = pattern_of(access)
+        time = self.patterns.get(pattern, 0)
+        if time == self.last or not time:
+            return time
+        if self._map_is_newer or len(self.patterns) > _FEW_PATTERNS:
+            return 0
+        columns = self._columns(pattern)
+        for other, later in reversed(self.patterns.items()):
+            if later <= time:
+                break
+            first, end = self._columns(other)
+            if first < columns[1] and columns[0] < end:
+                return 0
+        return time
+
+    def _columns(self, pattern: AccessPattern) -> tuple[int, int]:
+        """Begin and end of the bytes of a row between which ``pattern`` lies in all of its rows."""
+        _, length = row_form(self.tensor)
+        box = ByteRanges.of(pattern).box(length)
+        if box is None:
+            return 0, length
+        start, run, dims = box[1]
+        return start, start + run + sum((count - 1) * step for count, step in dims)
 
     def is_defined(self, access: Access) -> bool:
         """True if every byte of ``access`` has a positive time: accessed, and not overwritten since."""
@@ -146,7 +173,7 @@ class AccessTimes:
         pattern = pattern_of(access)
         if pattern in self.patterns or pattern in self._covered:
             return True
-        if not self.last or not (self.times_of(access) > 0).all():
+        if not self.last or not (self._cells_of(pattern) > 0).all():
             return False
         self._covered.add(pattern)
         if self._bytes_left <= 0:
@@ -159,82 +186,146 @@ class AccessTimes:
         return max(0, self._bytes_left) if known else 0
 
     def _recount(self) -> None:
-        """Count the bytes without a positive time, except in tensors for which that takes seconds."""
-        if self.all_times().size > _MOST_COUNTED:
-            return
-        missing = int(np.count_nonzero(self.all_times() <= 0))
-        self.is_whole = not missing
-        self._bytes_left = missing * self._granularity
+        """Count the bytes without a positive time."""
+        times = self._times()
+        self._bytes_left = times.count(times.cells <= 0)
+        self.is_whole = not self._bytes_left
         if self.is_whole and not self._map_is_newer:
-            self._map = None
+            self._set_map(None)
 
     def times_of(self, access: Access) -> Times:
         """Times of the elements of ``access``, in its shape, for wide elements with one dimension more; read-only."""
         size = access.dtype.itemsize
-        if size < self._granularity:
-            self._refine(size)
-        return self._view(self.all_times(), pattern_of(access))
+        self._granularity = min(self._granularity, size)
+        times = self._times().entries_of(pattern_of(access), self._granularity)
+        return times[..., 0] if size == self._granularity else times
+
+    def distinct_times(self, access: Access) -> list[int]:
+        """The different times of the elements of ``access``, in order."""
+        return np.unique(self._cells_of(pattern_of(access))).tolist()
 
     def all_times(self) -> Times:
-        """Times of all elements of the tensor, in row-major order."""
-        if self._map is None:
-            entries = self.tensor.nbytes // self._granularity
-            # Zeros take memory only where times are written: a tensor in HBM may be larger than the host's memory.
-            self._map = np.full(entries, self._background, _TYPE) if self._background else np.zeros(entries, _TYPE)
-            for pattern, time in self.patterns.items():
-                self._view(self._map, pattern)[...] = time
-        return self._map
+        """Times of all elements of the tensor, in row-major order: memory of the size of the tensor."""
+        return self._times().entries(self._granularity)
 
-    def times_by_partition(self) -> Times:
-        """The same, with a row for each partition."""
-        return self.all_times().reshape(self.tensor.shape[0], -1)
+    def _times(self) -> ByteGrid:
+        """The map, with all patterns in it."""
+        grid, changes, overwrites = self._map, list(self._pending.values()), self._overwrites_pending
+        if grid is None:
+            grid = ByteGrid.uniform(*row_form(self.tensor), _TYPE.type(self._background))
+            changes = changes if overwrites else list(self.patterns.items())
+        if changes:
+            changed = grid.changed(changes)
+            assert changed is not None, "no limit"
+            grid = changed
+        self._map, self._pending, self._overwrites_pending = grid, {}, 0
+        if overwrites:
+            self._recount()
+            if self._bytes_left >= self.tensor.nbytes:
+                self._buried.clear()
+                if grid.cells.size == 1:  # one number says the same
+                    self._set_map(None)
+                    self._background = int(grid.cells[0, 0])
+        return grid
+
+    def _cells_of(self, pattern: AccessPattern) -> Cells:
+        """The times of all bytes of ``pattern``, of many neighbours once."""
+        cells = self._times().cells_of(pattern)
+        return self._times().entries_of(pattern, min(self._granularity, pattern[3])) if cells is None else cells
+
+    def _set_map(self, grid: ByteGrid | None) -> None:
+        self._map, self._pending, self._overwrites_pending = grid, {}, 0
+        self._map_is_newer &= grid is not None
+
+    def _set_some(self, access: Access, chosen: NDArray[np.bool_], times: Times | int) -> None:
+        """Set ``times``, in the shape of ``access`` or one for all, of the ``chosen`` elements in the map."""
+        pattern = pattern_of(access)
+        self._granularity = grain = min(self._granularity, pattern[3])
+        self._buried.clear()
+        chosen = np.broadcast_to(chosen.reshape(*access.shape, 1), (*access.shape, pattern[3] // grain))
+        values = np.asarray(times, _TYPE)
+        values = values.reshape(*access.shape, 1) if values.ndim else values
+        if chosen.all() and (values == values.flat[0]).all():
+            self._map = self._times().changed([(pattern, values.flat[0])])
+        else:
+            self._map = self._times().with_entries(pattern, grain, chosen, values)
 
     def overwrite(self, time: int, by: Tensor) -> None:
         """The tile ``by`` was written over the whole tensor at ``time``."""
         if self.is_whole:
             self.overwritten[time] = (self.last, by)
             self._drop_patterns()
-            self._map, self._map_is_newer = None, False
+            self._set_map(None)
             self._background, self._bytes_left = -time, self.tensor.nbytes
         else:
-            self._overwrite(self.all_times(), time, by)
+            self._overwrite((0, (self.tensor.nbytes,), (1,), 1), time, by)
 
     def overwrite_block(self, partitions: slice, bytes_: slice, time: int, by: Tensor) -> None:
         """The tile ``by`` was written over these bytes of these partitions at ``time``."""
         if bytes_.start % self._granularity or bytes_.stop % self._granularity:
-            self._refine(1)
-        grain = self._granularity
-        self._overwrite(self.times_by_partition()[partitions, bytes_.start // grain : bytes_.stop // grain], time, by)
+            self._granularity = 1
+        pitch = self.tensor.bytes_per_partition
+        shape = (partitions.stop - partitions.start, bytes_.stop - bytes_.start)
+        self._overwrite((partitions.start * pitch + bytes_.start, shape, (pitch, 1), 1), time, by)
 
     def overwrite_bytes(self, chosen: NDArray[np.bool_], time: int, by: Tensor) -> None:
         """The tile ``by`` was written over the chosen bytes, (partitions, bytes of a partition), at ``time``."""
-        self._refine(1)
-        self._overwrite(self.times_by_partition(), time, by, chosen)
-
-    def _overwrite(self, times: Times, time: int, by: Tensor, chosen: NDArray[np.bool_] | None = None) -> None:
-        """Negate the positive ``times``; bytes without an access and bytes already overwritten keep theirs."""
-        defined = times > 0 if chosen is None else (times > 0) & chosen
+        self._granularity = 1
+        whole = (0, (self.tensor.nbytes,), (1,), 1)
+        defined = (self._times().entries_of(whole, 1) > 0) & chosen.reshape(-1, 1)
         if defined.any():
             self.overwritten[time] = (self.last, by)
+            self._map = self._times().with_entries(whole, 1, defined, -time)
             self._drop_patterns()
-            np.copyto(times, -time, where=defined)
             self._recount()
-            if self._bytes_left >= self.tensor.nbytes and (self.all_times() == -time).all():
-                self._map, self._map_is_newer, self._background = None, False, -time  # one number says the same
+
+    def _overwrite(self, pattern: AccessPattern, time: int, by: Tensor) -> None:
+        """Negate the positive times of ``pattern``; bytes without an access, or already overwritten, keep theirs.
+
+        Tiles are overwritten part by part, and no question comes in between: the map gets many parts at once.
+        """
+        if pattern in self._buried:
+            self._overwrites_pending += bool(self._overwrites_pending)  # so that an empty tile is found in the end
+            return
+        self._buried.add(pattern)
+        last = self.last
+
+        def negated(times: Cells) -> Cells:
+            if not (times > 0).any():
+                return times
+            self.overwritten[time] = (last, by)
+            return np.where(times > 0, _TYPE.type(-time), times)
+
+        if self._map is None and not self._pending:
+            self._pending = {each: (each, at) for each, at in self.patterns.items()}
+        self._pending[pattern, -time] = pattern, negated
+        self._overwrites_pending += 1
+        self._last_overwrite = time
+        self._drop_patterns()
+
+    def was_overwritten(self, time: int) -> bool:
+        """True if another tile was written over bytes with a positive time at ``time``."""
+        if self._overwrites_pending and time == self._last_overwrite:
+            self._times()
+        return time in self.overwritten
 
     def is_empty(self) -> bool:
-        """True if no byte has a positive time."""
-        return not self.is_whole and not self.patterns and self._bytes_left >= self.tensor.nbytes
+        """True if no byte has a positive time; False where it takes a look at the map, which is not due yet."""
+        if self._overwrites_pending > _MOST_PENDING:
+            self._times()
+        if self._overwrites_pending or self.is_whole or self.patterns:
+            return False
+        return self._bytes_left >= self.tensor.nbytes
 
     def times_by_byte(self) -> Times:
         """Times of all bytes, with a row for each partition."""
-        return np.repeat(self.all_times(), self._granularity).reshape(self.tensor.shape[0], -1)
+        return self._times().entries().reshape(self.tensor.shape[0], -1)
 
     def byte_mask(self, access: Access, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The ``chosen`` entries of :meth:`times_of` as a mask over all bytes of the tensor."""
-        mask = np.zeros(self.all_times().shape, np.int32)
+        mask = np.zeros(self.tensor.nbytes // self._granularity, np.bool_)
         self._view(mask, pattern_of(access))[...] = chosen
-        return np.repeat(mask.astype(np.bool_), self._granularity)
+        return np.repeat(mask, self._granularity)
 
     def _drop_patterns(self) -> None:
         """The map holds all times from now on."""
@@ -243,16 +334,11 @@ class AccessTimes:
         self.patterns = {}
         self._covered = set()
 
-    def _refine(self, grain: int) -> None:
-        if self._map is not None:
-            self._map = np.repeat(self._map, self._granularity // grain)
-        self._granularity = grain
-
-    def _view(self, times: Times, pattern: AccessPattern) -> Times:
+    def _view(self, mask: NDArray[np.bool_], pattern: AccessPattern) -> NDArray[np.bool_]:
+        """The entries of ``pattern`` in a ``mask`` with one for each granule of the tensor."""
         offset, shape, strides, size = pattern
         entries = size // self._granularity
-        byte_strides = tuple(step * size // self._granularity * 4 for step in strides)
-        start = offset * size // self._granularity * 4
+        steps = tuple(step * entries for step in strides)
         if entries == 1:
-            return np.ndarray(shape, _TYPE, times, start, byte_strides)
-        return np.ndarray((*shape, entries), _TYPE, times, start, (*byte_strides, 4))
+            return np.ndarray(shape, np.bool_, mask, offset, steps)
+        return np.ndarray((*shape, entries), np.bool_, mask, offset * entries, (*steps, 1))
