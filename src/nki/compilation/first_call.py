@@ -116,10 +116,10 @@ def _is_interpreted(kernel: Program, missing: int, precise: bool) -> bool:
     if forced == b"interpreted":
         return True
     limit = MODULE + ROUTINE * missing
-    return missing > 0 and sum(_seconds(core.body, limit) for core in kernel.cores) <= limit
+    return missing > 0 and sum(interpretation_seconds(core.body, limit) for core in kernel.cores) <= limit
 
 
-def _seconds(body: Iterable[Statement], limit: float) -> float:
+def interpretation_seconds(body: Iterable[Statement], limit: float = math.inf) -> float:
     """The estimated seconds of the reference executor for ``body``; infinite if it cannot be known, or is above
     ``limit``.
     """
@@ -129,7 +129,7 @@ def _seconds(body: Iterable[Statement], limit: float) -> float:
             elements = sum(math.prod(access.shape) for access in statement.accesses())
             seconds += INSTRUCTION + ELEMENT * elements
         elif isinstance(statement, For) and isinstance(statement.start, int) and isinstance(statement.stop, int):
-            seconds += rounds_of(statement) * _seconds(statement.body, limit)
+            seconds += rounds_of(statement) * interpretation_seconds(statement.body, limit)
         else:
             return math.inf
         if seconds > limit:
@@ -137,4 +137,4 @@ def _seconds(body: Iterable[Statement], limit: float) -> float:
     return seconds
 
 
-__all__ = ["InterpretedFirst"]
+__all__ = ["InterpretedFirst", "interpretation_seconds"]
