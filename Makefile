@@ -14,10 +14,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick threads older nightly xla million lint format types bench validate docs dump release clean
+.PHONY: help demo test quick threads older nightly xla million lint format types bench acceptance validate docs dump release clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  PYTHON=python3.12 chooses the interpreter, JOBS=1 the number of test processes"
 
 demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI kernel
@@ -61,6 +61,9 @@ types: $(STAMP) ## pyright, strict, on src/
 
 bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: ratios within the run; NKILIB=PATH: compile that library's kernels
 	$(BIN)/python -m benchmarks$(if $(NKILIB),.public_library $(NKILIB))
+
+acceptance: $(STAMP) ## tests of a checkout of nki-library, NKILIB=PATH: all, or SAMPLE=500 SEED=0; stopped, it goes on where it was
+	$(BIN)/python -m tools.acceptance $(NKILIB) $(if $(SAMPLE),--sample $(SAMPLE) --seed $(or $(SEED),0)) $(ACCEPTANCE)
 
 validate: $(STAMP) ## the timing model against every published time that we hold: docs/validation.md
 	$(BIN)/python -m validation

@@ -153,6 +153,10 @@ def test_of_the_library(manager):
 def test_skipped(manager):
     pytest.skip("no device")
 
+@pytest.mark.xfail(reason="known")
+def test_known(manager):
+    manager.execute(arguments(double, X, Reference(out=X)))
+
 def test_crash(manager):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -52,6 +52,11 @@ def test_a_process_runs_tests_of_one_file_and_platform() -> None:
     assert max(map(len, made)) == CHUNK
 
 
+def test_small_tests_come_first() -> None:
+    sizes = [Case(f"a.py::test[{ends}]", "trn2", True).size_class for ends in ("", "4-2_x", "512-512", "8192-8192-64")]
+    assert sizes[0] == sizes[1] < sizes[2] < sizes[3]
+
+
 def test_the_journal_ignores_torn_lines_and_keeps_the_last_record(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     one = {"id": "a", "platform": "trn2", "library": "L", "ours": "O", "outcome": "failed"}

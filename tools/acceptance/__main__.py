@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settled = {key for key, record in done.items() if record["outcome"] != "failed" or record["ours"] == ours}
     left = [test for test in chosen if (test.platform, test.id) not in settled]
     if not options.table:
-        workers.run(plan, _smallest_first(left, plan), _progress(plan, chosen, counted))
+        workers.run(
+            plan, sorted(left, key=lambda test: (test.size_class, not test.fast)), _progress(plan, chosen, counted)
+        )
         print(file=sys.stderr)
     wanted = {(test.platform, test.id) for test in chosen}
     records = [record for key, record in _done(plan, counted).items() if key in wanted]
@@ -72,18 +74,6 @@ def _parser() -> argparse.ArgumentParser:
 def _done(plan: workers.Plan, ours: str | None) -> dict[tuple[str, str], journal.Record]:
     found = journal.finished(plan.journal, plan.name["library"], ours)
     return {key: record for key, record in found.items() if record["outcome"] != causes.ALONE}
-
-
-def _smallest_first(tests: Sequence[Test], plan: workers.Plan) -> list[Test]:
-    """Fast tests first; of tests that ran at any commit the ones with smaller inputs and less time."""
-    known = journal.finished(plan.journal, plan.name["library"], None)
-
-    def size(test: Test) -> tuple[bool, float, float]:
-        record = known.get((test.platform, test.id), {})
-        octets = sum(numbers.get("input_bytes", 0) for numbers in record.get("launches", ()))
-        return not test.fast, octets, sum(record.get("seconds", {}).values())
-
-    return sorted(tests, key=size)
 
 
 def _progress(plan: workers.Plan, chosen: Sequence[Test], ours: str | None) -> Callable[[], None]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -19,7 +21,7 @@ _TESTS: Final = "test/integration/nkilib"
 
 
 class LibraryError(Exception):
-    """A folder that holds no library whose tests can be collected."""
+    """A folder without a library, or one with tests that pytest cannot collect."""
 
 
 class Test(NamedTuple):
@@ -37,6 +39,12 @@ class Test(NamedTuple):
     def kernel(self) -> str:
         """The folder of the test below ``nkilib``, and the file where a folder has several kernels."""
         return kernel_of(self.id)
+
+    @property
+    def size_class(self) -> int:
+        """A number that grows with the inputs, as a guess: all numbers among the parameters are lengths of axes."""
+        lengths = re.findall(r"\d+", self.id.partition("[")[2])
+        return math.prod(max(1, int(length)) for length in lengths).bit_length() // 8
 
     @property
     def stratum(self) -> tuple[str, bool, str]:

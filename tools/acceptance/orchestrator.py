@@ -54,6 +54,7 @@ def execute(_orchestrator: Any, kernel_under_test: Any) -> None:
     except NkiError as error:
         numbers["refused"] = str(error)[:400]
         raise
+    numbers["compared"] = 0
     if validation is not None:
         comparison = Comparison(validation, clock)
         try:

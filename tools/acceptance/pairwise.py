@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 _TRIES: Final = 24
-"""Random cases around a pair that is left, of which the one with the most new pairs is taken."""
+"""Random cases around a pair that is left; the one with the most new pairs is taken."""
 _MISSES: Final = 200
 """Pairs in a row for which the filter lets no case through, after which the rest counts as impossible."""
 

@@ -111,7 +111,9 @@ def pytest_runtest_makereport(
         record["text"] = str(error)[:1500]
         record["where"] = causes.places(call.excinfo.tb)
         if report.outcome == "skipped":
-            record["cause"] = f"skipped by the library: {str(error)[:80]}"
+            cause = causes.of_error(error, TREE, _last_phase)
+            is_expected = hasattr(report, "wasxfail")
+            record["cause"] = f"{causes.EXPECTED}: {cause}" if is_expected else f"{causes.SKIPPED}: {str(error)[:80]}"
         else:
             record["cause"] = causes.of_error(error, TREE, _last_phase)
             if record["cause"] == causes.ALONE:

@@ -104,16 +104,16 @@ def run(plan: Plan, tests: Sequence[Test], told: Callable[[], None]) -> None:
 
 
 def chunks(tests: Sequence[Test]) -> list[list[Test]]:
-    """Tests of one file and platform, at most :data:`CHUNK` together; in the order of their first tests."""
+    """Tests of one file, platform and size, at most :data:`CHUNK` together; in the order of their first tests."""
     result: list[list[Test]] = []
-    of_file = defaultdict[tuple[str, str], list[Test]](list)
+    alike = defaultdict[tuple[str, str, int], list[Test]](list)
     for test in tests:
-        chunk = of_file[test.file, test.platform]
+        chunk = alike[key := (test.file, test.platform, test.size_class)]
         if not chunk:
             result.append(chunk)
         chunk.append(test)
         if len(chunk) == CHUNK:
-            del of_file[test.file, test.platform]
+            del alike[key]
     return result
 
 
