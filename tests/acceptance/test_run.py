@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections import Counter
 from pathlib import Path
@@ -89,6 +90,17 @@ def test_another_commit_of_the_library_runs_again(library: Path, out: Path, tmp_
     (folder / "journal.jsonl").write_text((out / "journal.jsonl").read_text())
     assert run(changed, folder, "--only", "test_right") == 0
     assert len(journal(folder)) == len(journal(out)) + 3
+
+
+def test_a_second_run_into_the_folder_is_refused(
+    library: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in out.glob("collected-*"):
+        (tmp_path / path.name).write_text(path.read_text())
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run(library, tmp_path) == 2
+    assert "another run" in capsys.readouterr().err
 
 
 def test_a_folder_without_the_library_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

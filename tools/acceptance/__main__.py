@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from tools.acceptance import causes, journal, library, resident, table, workers
@@ -16,15 +19,19 @@ from tools.acceptance.library import LibraryError, Test
 def main(arguments: Sequence[str] | None = None) -> int:
     """Collect, run what no record holds, and write the table; the number of the exit: 1 if a test failed."""
     options = _parser().parse_args(arguments)
-    tree, out = options.library.resolve(), options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    ours = library.commit_of(library.ROOT, "src/nki")
+    options.out.mkdir(parents=True, exist_ok=True)
     try:
-        name = {"library": library.commit_of(tree, "src", "test"), "ours": ours}
-        tests = library.collected(tree, out, name["library"], options.platform or library.PLATFORMS)
+        with contextlib.nullcontext() if options.table else _alone(options.out):
+            return _worked(options, options.library.resolve(), options.out.resolve())
     except LibraryError as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def _worked(options: argparse.Namespace, tree: Path, out: Path) -> int:
+    ours = library.commit_of(library.ROOT, "src/nki")
+    name = {"library": library.commit_of(tree, "src", "test"), "ours": ours}
+    tests = library.collected(tree, out, name["library"], options.platform or library.PLATFORMS)
     chosen = [test for test in tests if options.only in test.id]
     if options.sample is not None:
         chosen = library.sample(chosen, options.sample, options.seed)
@@ -36,14 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settled = {key for key, record in done.items() if record["outcome"] != "failed" or record["ours"] == ours}
     left = [test for test in chosen if (test.platform, test.id) not in settled]
     if not options.table:
-        workers.run(
-            plan, sorted(left, key=lambda test: (test.size_class, not test.fast)), _progress(plan, chosen, counted)
-        )
+        left.sort(key=lambda test: (test.size_class, not test.fast))
+        workers.run(plan, left, _progress(plan, chosen, counted))
         print(file=sys.stderr)
     wanted = {(test.platform, test.id) for test in chosen}
     records = [record for key, record in _done(plan, counted).items() if key in wanted]
-    day = time.strftime("%Y-%m-%d", time.gmtime())
-    result = table.Table(tests, records, name | {"date": day})
+    result = table.Table(tests, records, name | {"date": time.strftime("%Y-%m-%d", time.gmtime())})
     (out / "table.json").write_text(result.as_json(), encoding="utf-8")
     (out / "table.md").write_text(result.as_markdown(), encoding="utf-8")
     print(result.summary())
@@ -69,6 +74,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--table", action="store_true", help="run nothing: only write the table")
     return parser
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Generator[None]:
+    """No other process runs tests into ``out`` in this block. Raises :class:`LibraryError` if one does."""
+    with (out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LibraryError(f"another run writes to {out}") from None
+        yield
 
 
 def _done(plan: workers.Plan, ours: str | None) -> dict[tuple[str, str], journal.Record]:
@@ -102,4 +118,5 @@ def _progress(plan: workers.Plan, chosen: Sequence[Test], ours: str | None) -> C
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # on the way out workers end, too
     sys.exit(main())
