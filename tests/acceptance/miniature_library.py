@@ -62,6 +62,16 @@ def hungry(x):
     nisa.tensor_scalar(total, total, nl.multiply, 2.0)
     nisa.dma_copy(out, total)
     return out
+
+@nki.jit
+def careless(x):
+    """Twice the upper half of x; the lower half of the result was never written."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype)
+    nisa.dma_copy(tile[0:64], x[0:64])
+    nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+    nisa.dma_copy(out, tile)
+    return out
 ''',
     "test/integration/nkilib/parts.py": """
 from types import SimpleNamespace as Record
@@ -96,6 +106,10 @@ class Blind:
 class Seeing(Blind):
     def validate(self, inference_output):
         return bool(np.array_equal(inference_output.view(np.float32), 2 * X.reshape(-1)))
+
+class Upper(Blind):
+    def validate(self, inference_output):
+        return bool(np.array_equal(inference_output.view(np.float32)[:2048], 2 * X.reshape(-1)[:2048]))
 
 def by_validator(kind):
     return {"out": Record(validator=kind, output_ndarray=X, dtype=X.dtype)}
@@ -141,8 +155,8 @@ import os
 import signal
 import numpy as np
 import pytest
-from nkilib_src.nkilib.kernels import double, hungry
-from test.integration.nkilib.parts import X, NoReference, Reference, arguments
+from nkilib_src.nkilib.kernels import careless, double, hungry
+from test.integration.nkilib.parts import X, NoReference, Reference, Upper, arguments, by_validator
 
 def test_assertion(manager):
     manager.execute(arguments(double, np.zeros((129, 4), np.float32), NoReference()))
@@ -162,6 +176,9 @@ def test_crash(manager):
 
 def test_after_the_crash(manager):
     manager.execute(arguments(double, X, Reference(out=2 * X)))
+
+def test_unwritten(manager):
+    manager.execute(arguments(careless, X, by_validator(Upper)))
 
 def test_too_much_memory(manager):
     manager.execute(arguments(hungry, X, Reference(out=2 * X)))

@@ -18,6 +18,7 @@ CAUSES = {
     "test_of_the_library": "the library's test: KeyError",
     "test_crash": "crash of the process: SIGKILL",
     "test_too_much_memory": "NKI-BU004 MemoryFullError",
+    "test_unwritten": "NKI-HZ001 UnwrittenReadError",
 }
 
 
@@ -65,6 +66,7 @@ def test_the_table_counts_comparisons(out: Path) -> None:
     text = (out / "table.md").read_text()
     assert "1 values differ from the reference" in text
     assert "Refused for their size, with spills: 1 passed" in text
+    assert "with OPEN_NKI_HAZARDS=0: 1 passed" in text
 
 
 def test_a_run_goes_on_behind_a_power_cut(library: Path, out: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Generator
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +19,10 @@ ROOM: Final = "NKILIB_ACCEPTANCE_ROOM"
 """The variable with the bytes that a test's inputs may take; without it they may take any."""
 COPIES: Final = 2.5
 """Bytes of a test for each byte of its inputs: the reference computes in float32, most inputs are bfloat16."""
+
+
+_HAZARDS: Final = "NKI-HZ"
+"""Codes of programs with undefined results."""
 
 
 class TooLargeError(BaseException):
@@ -49,10 +55,13 @@ def execute(_orchestrator: Any, kernel_under_test: Any) -> None:
     try:
         results = launched(kernel_under_test.kernel_func, inputs, cores, clock, numbers)
     except MemoryFullError:
-        numbers["with_spills"] = _with_spills(kernel_under_test, inputs, cores)
+        numbers["with_spills"] = _once_more(kernel_under_test, inputs, cores, spills=True)
         raise
     except NkiError as error:
         numbers["refused"] = str(error)[:400]
+        if error.code.startswith(_HAZARDS):
+            with _hazards_off():
+                numbers["hazards_off"] = _once_more(kernel_under_test, inputs, cores)
         raise
     numbers["compared"] = 0
     if validation is not None:
@@ -70,17 +79,26 @@ def inputs_of(given: Any, ranks: int) -> list[dict[str, Any]]:
     return [given or {}] * ranks
 
 
-def _with_spills(kernel_under_test: Any, inputs: list[dict[str, Any]], cores: int) -> str:
-    """The outcome of a kernel that was refused for its size once the compiler may spill: "passed", or the reason."""
-    clock = Phases(Current.clock.limit, Current.clock.changed)
-    Current.clock.enter(phases.SPILL, 4 * clock.limit)
+@contextlib.contextmanager
+def _hazards_off() -> Generator[None]:
+    os.environ["OPEN_NKI_HAZARDS"] = "0"
     try:
-        results = launched(kernel_under_test.kernel_func, inputs, cores, clock, {}, spills=True)
+        yield
+    finally:
+        del os.environ["OPEN_NKI_HAZARDS"]
+
+
+def _once_more(kernel_under_test: Any, inputs: list[dict[str, Any]], cores: int, *, spills: bool = False) -> str:
+    """The outcome of a refused kernel, now that the reason counts for nothing: "passed", or what is wrong still."""
+    clock = Phases(Current.clock.limit, Current.clock.changed)
+    Current.clock.enter(phases.AGAIN)
+    try:
+        results = launched(kernel_under_test.kernel_func, inputs, cores, clock, {}, spills=spills)
         if kernel_under_test.validation_args is not None:
             Comparison(kernel_under_test.validation_args, clock).check(results)
     except (Exception, phases.TimeLimitError) as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
     finally:
         clock.end()
-        Current.clock.enter(phases.SPILL)
+        Current.clock.enter(phases.AGAIN)
     return "passed"

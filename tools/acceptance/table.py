@@ -15,6 +15,10 @@ from tools.acceptance.library import Test, kernel_of
 
 _GIB: Final = 1 << 30
 _TIMES: Final = (phases.RECORD, phases.COMPILE, phases.RUN, phases.REFERENCE)
+_AGAIN: Final = {
+    "Refused for their size, with spills": "with_spills",
+    "Refused for undefined results, with OPEN_NKI_HAZARDS=0": "hazards_off",
+}
 HEAD: Final = (
     "kernel",
     "collected",
@@ -139,14 +143,15 @@ class Table:
         for name, rows in self.slowest().items():
             lines += ["", f"| slowest to {name} | seconds | instructions |", "|---|--:|--:|"]
             lines += [f"| `{test}` | {seconds:.1f} | {count:,} |" for test, seconds, count in rows]
-        spills = Counter(
-            numbers["with_spills"].partition(":")[0]
-            for record in self.records
-            for numbers in record.get("launches", ())
-            if "with_spills" in numbers
-        )
-        if spills:
-            lines += ["", f"Refused for their size, with spills: {_causes(spills)}."]
+        for title, key in _AGAIN.items():
+            again = Counter(
+                numbers[key].partition(":")[0]
+                for record in self.records
+                for numbers in record.get("launches", ())
+                if key in numbers and record["outcome"] == "failed"
+            )
+            if again:
+                lines += ["", f"{title}: {_causes(again)}."]
         return "\n".join(lines) + "\n"
 
     def summary(self) -> str:

@@ -81,7 +81,7 @@ class Worker:
     def excess(self) -> str:
         """The cause for which the process must end; empty if there is none."""
         test, phase, seconds = self.running()
-        if test and seconds > self.plan.limits.phase * (4 if phase == "spill" else 1) + GRACE:
+        if test and seconds > self.plan.limits.phase + GRACE:
             return f"{causes.LIMIT}: {phase}"
         if resident.of_process(self.process.pid) > self.memory:
             return causes.MEMORY
