@@ -40,7 +40,11 @@ def _worked(options: argparse.Namespace, tree: Path, out: Path) -> int:
     plan = workers.Plan(tree, out, name, limits, options.through.split())
     counted = None if options.any_commit else ours
     done = _done(plan, counted)
-    settled = {key for key, record in done.items() if record["outcome"] != "failed" or record["ours"] == ours}
+    settled = {
+        key
+        for key, record in done.items()
+        if record["outcome"] != "failed" or (record["ours"] == ours and not options.again)
+    }
     left = [test for test in chosen if (test.platform, test.id) not in settled]
     if not options.table:
         left.sort(key=lambda test: (test.size_class, not test.fast))
@@ -72,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--any-commit", action="store_true", help="tests that passed at another commit do not run again"
     )
+    parser.add_argument("--again", action="store_true", help="tests that failed run again, at this commit, too")
     parser.add_argument("--table", action="store_true", help="run nothing: only write the table")
     return parser
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import functools
 import importlib.machinery
 import importlib.util
 import sys
@@ -80,6 +81,21 @@ def install(tree: Path) -> None:
         if not _is_installed(name):
             number_types.fill(module(name))
     _unpublished(tree)
+    _name_packed_types()
+
+
+def _name_packed_types() -> None:
+    """Let the library's quantisation know packed types: it goes by ``str(dtype)``, and NumPy says more than a name."""
+    with contextlib.suppress(ImportError):
+        from nkilib_src.nkilib.core.utils import mx_torch_common
+
+        original = mx_torch_common.quantize_to_mx
+
+        @functools.wraps(original)
+        def quantize_to_mx(data: Any, dtype: Any) -> Any:
+            return original(data, number_types.packed_name(dtype) or dtype)
+
+        mx_torch_common.quantize_to_mx = quantize_to_mx
 
 
 def _unpublished(tree: Path) -> None:
