@@ -52,6 +52,7 @@ def _worked(options: argparse.Namespace, tree: Path, out: Path) -> int:
         print(file=sys.stderr)
     wanted = {(test.platform, test.id) for test in chosen}
     records = [record for key, record in _done(plan, counted).items() if key in wanted]
+    name["ours"] = ", ".join(sorted({record["ours"] for record in records})) or ours
     result = table.Table(tests, records, name | {"date": time.strftime("%Y-%m-%d", time.gmtime())})
     (out / "table.json").write_text(result.as_json(), encoding="utf-8")
     (out / "table.md").write_text(result.as_markdown(), encoding="utf-8")
