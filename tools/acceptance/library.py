@@ -15,8 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tools.acceptance import pairwise
+
 ROOT: Final = Path(__file__).parent.parent.parent
 PLATFORMS: Final = ("trn2", "trn3")
+_PAIRS: Final = hashlib.sha256(Path(pairwise.__file__).read_bytes()).hexdigest()[:6]
+"""Another choice of pairs is another set of tests."""
 _TESTS: Final = "test/integration/nkilib"
 
 
@@ -102,7 +106,7 @@ def collected(tree: Path, out: Path, library: str, platforms: Iterable[str]) -> 
         raise LibraryError(f"{tree} is no checkout of nki-library: it has no folder {_TESTS}")
     tests: list[Test] = []
     for platform in platforms:
-        path = out / f"collected-{library}-{platform}.json"
+        path = out / f"collected-{library}-{_PAIRS}-{platform}.json"
         if not path.exists():
             _collect(tree, out, platform, path)
         tests += [Test(name, platform, fast) for name, fast in json.loads(path.read_text(encoding="utf-8"))]
