@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -27,6 +28,8 @@ EAGER: Final = float(os.environ.get("NKILIB_ACCEPTANCE_SIMULATE", "60"))
 """Seconds: a launch that the simulator is thought to take longer for runs natively alone."""
 _PATIENCE: Final = 3
 """Times that it may take longer than that."""
+_SLOWER: Final = 100
+"""Seconds of the simulator for each second of native code, a guess on the safe side."""
 PREDICTED: Final = 400_000
 """Instructions: the timing model, 100,000 to 200,000 of them a second, leaves out longer kernels."""
 Array = np.ndarray[Any, Any]
@@ -56,7 +59,9 @@ def launched(
     before = resident.begin()
     results = flat(kernel(**_fresh(given, changed)))
     numbers["run_peak"] = resident.peak() - before
-    if clock.seconds.get(phases.RECORD, 0.0) + _seconds(executable.kernel) <= EAGER:
+    clock.end()
+    took = clock.seconds[phases.RECORD] + _seconds(executable.kernel, clock.seconds[phases.RUN])
+    if took <= EAGER:
         clock.enter(phases.SIMULATE, _PATIENCE * EAGER)
         try:
             simulated = flat(nki.simulate(kernel)(**_fresh(given, changed)))
@@ -128,8 +133,10 @@ def _on_ranks(kernel: Any, inputs: Sequence[Inputs], clock: Phases, numbers: dic
     return results
 
 
-def _seconds(program: Program) -> float:
-    return sum(interpretation_seconds(core.body) for core in program.cores)
+def _seconds(program: Program, run: float = math.inf) -> float:
+    """The estimated seconds of the simulator. A loop of unknown length counts with the native ``run``."""
+    seconds = sum(interpretation_seconds(core.body) for core in program.cores)
+    return seconds if math.isfinite(seconds) else _SLOWER * run
 
 
 def _of_ranks(inputs: Sequence[Inputs]) -> dict[str, Any]:

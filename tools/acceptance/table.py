@@ -177,7 +177,7 @@ class Table:
         for name, summed in parts.items():
             rows = [
                 (
-                    f"{r['platform']} {r['id']}",
+                    f"{r['platform']} {r['id'].removeprefix('integration/nkilib/')}",
                     sum(r.get("seconds", {}).get(phase, 0.0) for phase in summed),
                     max((numbers.get("instructions", 0) for numbers in r.get("launches", ())), default=0),
                 )
