@@ -180,7 +180,7 @@ def test_after_the_crash(manager):
 def test_unwritten(manager):
     manager.execute(arguments(careless, X, by_validator(Upper)))
 
-def test_too_much_memory(manager):
+def test_spills(manager):
     manager.execute(arguments(hungry, X, Reference(out=2 * X)))
 """,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,10 +14,10 @@ import numpy as np
 import nki
 from nki import target as targets
 from nki.base.errors import NkiError
+from nki.base.warning import NkiSpillWarning
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
 from nki.compilation.first_call import interpretation_seconds
-from nki.compilation.vendor_options import CompileConfig
 from nki.ir.program import Program
 from nki.profiling.kernel_profile import of_program
 from tools.acceptance import phases, resident
@@ -41,15 +42,13 @@ class DifferentBitsError(AssertionError):
 
 
 def launched(
-    func: Any, inputs: Sequence[Inputs], cores: int, clock: Phases, numbers: dict[str, Any], spills: bool = False
+    func: Any, inputs: Sequence[Inputs], cores: int, clock: Phases, numbers: dict[str, Any]
 ) -> list[list[Array]]:
     """The results of ``func`` for each rank, one of ``inputs``, natively on ``cores`` cores of each.
 
     ``numbers`` gets the measurements. Raises the errors of the kernel, and :class:`DifferentBitsError`.
     """
     kernel = (func if hasattr(func, "compile") else nki.jit(func))[cores]
-    if spills:
-        kernel = kernel.varied(configs=(CompileConfig(), None))
     if len(inputs) > 1:
         return _on_ranks(kernel, inputs, clock, numbers)
     given = {name.removesuffix(ALIAS): _whole(value) for name, value in inputs[0].items()}
@@ -83,7 +82,12 @@ def _compiled(kernel: Any, given: Inputs, clock: Phases, numbers: dict[str, Any]
 
     clock.enter(phases.RECORD)
     before = resident.begin()
-    executable = kernel.compile(**given, observe=observe)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", NkiSpillWarning)
+        executable = kernel.compile(**given, observe=observe)
+    if warned:
+        numbers["spills"] = str(warned[0].message)[:200]
     numbers["compile_peak"] = resident.peak() - before
     numbers |= _peaks(executable.kernel)
     numbers["executors"] = "native"

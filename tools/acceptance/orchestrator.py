@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.base.errors import MemoryFullError, NkiError
+from nki.base.errors import NkiError
 from tools.acceptance import phases
 from tools.acceptance.comparisons import Comparison
 from tools.acceptance.launches import launched
@@ -54,9 +54,6 @@ def execute(_orchestrator: Any, kernel_under_test: Any) -> None:
     validation = kernel_under_test.validation_args
     try:
         results = launched(kernel_under_test.kernel_func, inputs, cores, clock, numbers)
-    except MemoryFullError:
-        numbers["with_spills"] = _once_more(kernel_under_test, inputs, cores, spills=True)
-        raise
     except NkiError as error:
         numbers["refused"] = str(error)[:400]
         if error.code.startswith(_HAZARDS):
@@ -88,12 +85,12 @@ def _hazards_off() -> Generator[None]:
         del os.environ["OPEN_NKI_HAZARDS"]
 
 
-def _once_more(kernel_under_test: Any, inputs: list[dict[str, Any]], cores: int, *, spills: bool = False) -> str:
+def _once_more(kernel_under_test: Any, inputs: list[dict[str, Any]], cores: int) -> str:
     """The outcome of a refused kernel, now that the reason counts for nothing: "passed", or what is wrong still."""
     clock = Phases(Current.clock.limit, Current.clock.changed)
     Current.clock.enter(phases.AGAIN)
     try:
-        results = launched(kernel_under_test.kernel_func, inputs, cores, clock, {}, spills=spills)
+        results = launched(kernel_under_test.kernel_func, inputs, cores, clock, {})
         if kernel_under_test.validation_args is not None:
             Comparison(kernel_under_test.validation_args, clock).check(results)
     except (Exception, phases.TimeLimitError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,10 +15,6 @@ from tools.acceptance.library import Test, kernel_of
 
 _GIB: Final = 1 << 30
 _TIMES: Final = (phases.RECORD, phases.COMPILE, phases.RUN, phases.REFERENCE)
-_AGAIN: Final = {
-    "Refused for their size, with spills": "with_spills",
-    "Refused for undefined results, with OPEN_NKI_HAZARDS=0": "hazards_off",
-}
 HEAD: Final = (
     "kernel",
     "collected",
@@ -143,16 +139,16 @@ class Table:
         for name, rows in self.slowest().items():
             lines += ["", f"| slowest to {name} | seconds | instructions |", "|---|--:|--:|"]
             lines += [f"| `{test}` | {seconds:.1f} | {count:,} |" for test, seconds, count in rows]
-        for title, key in _AGAIN.items():
-            again = Counter(
-                numbers[key].partition(":")[0]
-                for record in self.records
-                for numbers in record.get("launches", ())
-                if key in numbers and record["outcome"] == "failed"
-            )
-            if again:
-                lines += ["", f"{title}: {_causes(again)}."]
+        if off := self._launches("hazards_off", lambda _, numbers: numbers["hazards_off"].partition(":")[0]):
+            lines += ["", f"Refused for undefined results, with OPEN_NKI_HAZARDS=0: {_causes(off)}."]
+        if spilled := self._launches("spills", lambda record, _: record["outcome"]):
+            lines += ["", f"Do not fit on chip, and spill: {_causes(spilled)}."]
         return "\n".join(lines) + "\n"
+
+    def _launches(self, key: str, outcome: Callable[[Record, Mapping[str, Any]], str]) -> Counter[str]:
+        """The outcomes of the launches that have ``key`` among their numbers."""
+        found = ((record, numbers) for record in self.records for numbers in record.get("launches", ()))
+        return Counter(outcome(record, numbers) for record, numbers in found if key in numbers)
 
     def summary(self) -> str:
         """One sentence with the numbers of all kernels."""
