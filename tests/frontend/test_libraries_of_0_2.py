@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -176,3 +177,28 @@ def test_a_list_equals_a_tuple_of_its_items_in_0_2(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(globals(), "WANTED", False)
     for version in ("0.3", "0.7", None):
         nki.jit(compared, nki_version=version).compile(x)
+
+
+def quantised(x):
+    tile, out = nl.load(x), nl.ndarray((32, 1), nl.uint8, buffer=nl.shared_hbm)
+    packed, scales = nl.ndarray((32, 1), nl.float8_e4m3fn_x4), nl.zeros((32, 1), nl.uint8)
+    nisa.quantize_mx(dst=packed, src=tile, dst_scale=scales)
+    values = nl.ndarray((32, 1), nl.float8_e4m3fn_x4, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=scales)
+    nisa.dma_copy(dst=values, src=packed)
+    return out, values
+
+
+@pytest.mark.parametrize(("version", "code", "largest"), [("0.4", 127, 448), ("0.5", 128, 240), (None, 128, 240)])
+@pytest.mark.parametrize("simulated", [False, True])
+def test_scales_of_quantised_blocks_are_twice_as_large_since_0_5(
+    version: str | None, code: int, largest: float, simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 480 the OCP conversion makes 480 times 2 ** 0, beyond the format; since NKI 0.5 it is 240 times 2 ** 1."""
+    monkeypatch.delenv("NKI_VERSION", raising=False)
+    if version is not None:
+        monkeypatch.setenv("NKI_VERSION", version)
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
+    scales, values = (nki.simulate if simulated else nki.jit)(quantised)(np.full((32, 4), 480, ml_dtypes.bfloat16))
+    assert set(scales[:4, 0].tolist()) == {code}
+    assert set(values.view(ml_dtypes.float8_e4m3fn).astype(float).reshape(-1)) == {largest}

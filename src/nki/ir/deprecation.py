@@ -61,8 +61,19 @@ class DeprecatedValue:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ReleaseValue:
+    """A field that no caller passes: its default, and ``older`` under one release before ``since``, in which the
+    instruction computed something else.
+    """
+
+    field: str
+    since: str
+    older: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class DeprecatedForms:
-    """All older forms of one function.
+    """All older forms of one function, and older meanings of the same form.
 
     ``warning`` gives the warning for arguments that are legal here and not in NKI, or None; ``open_question`` the one
     for arguments about which NKI's documents disagree.
@@ -71,6 +82,7 @@ class DeprecatedForms:
     parameters: tuple[DeprecatedParameter, ...] = ()
     order: DeprecatedOrder | None = None
     values: tuple[DeprecatedValue, ...] = ()
+    by_release: tuple[ReleaseValue, ...] = ()
     warning: Callable[[Any], str | None] | None = None
     open_question: Callable[[Any], str | None] | None = None
 

@@ -445,8 +445,10 @@ def quantize_mx(
     float8_e4m3fn_x4 or float8_e5m2_x4, each made of four neighbours of ``src``. A group is 8 partitions of one packed
     element. Its scale is ``2 ** (floor(log2(largest magnitude)) - (E - 1))``, with E = 8 for float8_e4m3fn and 15 for
     float8_e5m2: twice the scale of the OCP specification's sample conversion, so that rounding never leaves the format.
-    It is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
-    scales of 32 partitions on four partitions of their quadrant; see ``nisa.nc_matmul_mx``. All in SBUF; gen4.
+    Up to NKI 0.4 it is that conversion's scale, and quotients beyond the format are its largest number (release notes
+    of NKI 0.5, "Improvements"). It is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or
+    uint8 for its codes) gets the scales of 32 partitions on four partitions of their quadrant; see
+    ``nisa.nc_matmul_mx``. All in SBUF; gen4.
 
     The reference leaves open what infinities and NaNs do: here they count as the exponent 128, and are rounded to what
     the format has for them.

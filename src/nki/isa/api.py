@@ -54,6 +54,10 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
     parameters: list[str] = []
     stores = "".join(f"    inst.{f.name} = default_{f.name}\n" for f in cls.fields if f not in fields)
+    for value in cls.deprecated.by_release:
+        scope |= {"is_before": is_before, f"since_{value.field}": value.since, f"older_{value.field}": value.older}
+        stores += f"    inst.{value.field} = {value.field} = (\n"
+        stores += f"        older_{value.field} if is_before(since_{value.field}) else default_{value.field})\n"
     for f in cls.fields:
         scope[f"default_{f.name}"] = ABSENT if f.default is required and f.name in replaced else f.default
     for f in fields:
@@ -117,9 +121,12 @@ def _value_text(cls: type[Inst], scope: dict[str, Any]) -> str:
 
 
 def visible(cls: type[Inst]) -> list[Field]:
-    """The fields that a caller passes: all but the implicit operand, which the builder supplies."""
+    """The fields that a caller passes: all but the implicit operand, which the builder supplies, and the ones that a
+    release sets.
+    """
     implicit = cls.effects.implicit
-    return [f for f in cls.fields if implicit is None or f.name != implicit.name]
+    hidden = {value.field for value in cls.deprecated.by_release}
+    return [f for f in cls.fields if f.name not in hidden and (implicit is None or f.name != implicit.name)]
 
 
 def _argument(f: Field) -> str:

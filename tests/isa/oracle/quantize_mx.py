@@ -17,11 +17,14 @@ from .numerics import Array
 LARGEST = {"float8_e4m3fn_x4": 8, "float8_e5m2_x4": 15}
 
 
-def oracle(dst: Array, *, src: Array, dst_scale: Array, dst_dtype: str, **_: Any) -> tuple[Array, Array]:
+def oracle(
+    dst: Array, *, src: Array, dst_scale: Array, dst_dtype: str, headroom: int = 1, **_: Any
+) -> tuple[Array, Array]:
     """The packed quotients, and ``dst_scale`` with its rows written that belong to ``src``.
 
     Group (g, n) is partitions 8 g to 8 g + 7, elements 4 n to 4 n + 3; its scale is
-    ``2 ** (floor(log2(amax)) - (Emax - 1))``. Reference: nki.isa.quantize_mx, "Scale calculation".
+    ``2 ** (floor(log2(amax)) - (Emax - 1))``. Reference: nki.isa.quantize_mx, "Scale calculation". Without
+    ``headroom`` it is the OCP specification's, 2 ** (floor(log2(amax)) - Emax), and what is too large saturates.
     """
     partitions = src.shape[0]
     values = numerics.exact(src).reshape(partitions, -1, 4)
@@ -34,9 +37,12 @@ def oracle(dst: Array, *, src: Array, dst_scale: Array, dst_dtype: str, **_: Any
             block = values[inside, column]
             largest = 2.0**128 if not np.isfinite(block).all() else float(np.abs(block).max())
             power = int(np.frexp(largest)[1]) - 1 if largest else -(2**20)
-            exponent = max(power - (LARGEST[dst_dtype] - 1), -127)
+            exponent = max(power - (LARGEST[dst_dtype] - headroom), -127)
             quotients[inside, column] = block * 2.0**-exponent
             rows[microscaling.row_of(group), column] = exponent + 127
+    if not headroom:
+        limit = 448.0 if dst_dtype == "float8_e4m3fn_x4" else 57344.0
+        quotients = np.clip(quotients, -limit, limit)
     # A NaN of either sign is stored as the canonical one, as everywhere; e4m3fn has no infinity.
     becomes_nan = np.isnan(quotients) if dst_dtype == "float8_e5m2_x4" else ~np.isfinite(quotients)
     quotients[becomes_nan] = np.nan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nki.base.element_types import (
+    DType,
     bfloat16,
     float8_e4m3fn_x4,
     float8_e5m2_x4,
@@ -16,6 +17,7 @@ from nki.base.element_types import (
 from nki.base.errors import DTypeError, PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.deprecation import DeprecatedForms, ReleaseValue
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
@@ -38,7 +40,11 @@ def _aligned(tile: Access) -> Access:
     return regrouped(tile, 0, ((1, MX_SCALE_PARTITIONS), (MX_SCALE_PARTITIONS, tile.partitions // MX_SCALE_PARTITIONS)))
 
 
-@instruction(engines=(enums.engine.vector,), effects=Effects(layout=lambda i: in_fours(i.src)))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(layout=lambda i: in_fours(i.src)),
+    deprecated=DeprecatedForms(by_release=(ReleaseValue("headroom", "0.5", 0),)),
+)
 class QuantizeMx(Inst):
     """MXFP8: divide groups of ``src`` by a power of two each, and pack the quotients, rounded to fp8, into ``dst``.
 
@@ -46,8 +52,10 @@ class QuantizeMx(Inst):
     float8_e4m3fn_x4 or float8_e5m2_x4, each made of four neighbours of ``src``. A group is 8 partitions of one packed
     element. Its scale is ``2 ** (floor(log2(largest magnitude)) - (E - 1))``, with E = 8 for float8_e4m3fn and 15 for
     float8_e5m2: twice the scale of the OCP specification's sample conversion, so that rounding never leaves the format.
-    It is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
-    scales of 32 partitions on four partitions of their quadrant; see ``nisa.nc_matmul_mx``. All in SBUF; gen4.
+    Up to NKI 0.4 it is that conversion's scale, and quotients beyond the format are its largest number (release notes
+    of NKI 0.5, "Improvements"). It is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or
+    uint8 for its codes) gets the scales of 32 partitions on four partitions of their quadrant; see
+    ``nisa.nc_matmul_mx``. All in SBUF; gen4.
 
     The reference leaves open what infinities and NaNs do: here they count as the exponent 128, and are rounded to what
     the format has for them.
@@ -57,6 +65,8 @@ class QuantizeMx(Inst):
     src: In[Tile]
     dst_scale: InOut[Tile]
     name: str | None = None
+    headroom: int = 1
+    """The scale is the OCP specification's times 2 to this power."""
 
     rules = (
         exists_from(4, _SOURCE),
@@ -114,11 +124,15 @@ class QuantizeMx(Inst):
             largest = m.alu("maximum", largest, m.alu("abs", part))
         shift = m.const(_MANTISSA, uint32)
         field = m.alu("right_shift", m.bits(m.reduce_partitions("maximum", largest), uint32), shift)
-        code = m.alu("subtract", m.cast(field, float32), m.const(_LARGEST_EXPONENT[self.dst.dtype] - 1, float32))
+        exponent = m.const(_LARGEST_EXPONENT[self.dst.dtype] - self.headroom, float32)
+        code = m.alu("subtract", m.cast(field, float32), exponent)
         code = m.alu("maximum", code, m.const(0, float32))
         inverse = m.cast(m.alu("subtract", m.const(2 * _BIAS, float32), code), uint32)
         factor = m.bits(m.alu("left_shift", inverse, shift), float32)
-        m.store(_aligned(self.dst), m.pack([m.alu("multiply", part, factor) for part in parts], self.dst.dtype))
+        quotients = [m.alu("multiply", part, factor) for part in parts]
+        if not self.headroom:
+            quotients = [_clamped(m, each, self.dst.dtype) for each in quotients]
+        m.store(_aligned(self.dst), m.pack(quotients, self.dst.dtype))
         m.store(reinterpreted(held(self.dst_scale, self.src.partitions), uint8), m.cast(code, uint8))
 
     def cost(self, target: Target) -> Estimate:
@@ -134,4 +148,12 @@ class QuantizeMx(Inst):
             draw.block(partitions, (columns,), draw.choice(tuple(_LARGEST_EXPONENT))),
             draw.block(partitions, draw.choice(((columns, 4), (4 * columns,))), draw.choice((float16, bfloat16))),
             scales(draw, partitions, columns),
+            headroom=draw.choice((1, 1, 0)),
         )
+
+
+def _clamped(m: Algebra[Any], quotient: Any, dtype: DType) -> Any:
+    """``quotient`` with the largest number of the format in place of what is beyond it; NaN stays."""
+    largest = m.const(dtype.largest, float32)
+    inside = m.alu("maximum", m.alu("minimum", quotient, largest), m.const(-dtype.largest, float32))
+    return m.select(m.alu("greater", m.alu("abs", quotient), largest), inside, quotient)
