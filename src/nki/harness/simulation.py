@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nki.base.errors import FileImportError
+from nki.base.text_loader import spec_of
 from nki.jit import Kernel, jit, simulate
 
 
@@ -28,7 +29,7 @@ def simulate_kernel(
 def simulate_py(path: str | Path, func_name: str, args: Sequence[Any] = (), **kwargs: Any) -> Any:
     """Import the file ``path`` and run its function ``func_name`` on ``args`` in the simulator."""
     file = Path(path)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec = spec_of(file.stem, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise FileImportError(f"there is no Python file {file}", fix="pass the path of a .py file")
     module = importlib.util.module_from_spec(spec)

@@ -14,6 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError, TextError
+from nki.base.text_loader import spec_of
 from nki.base.usage import UsageError, nearest
 from nki.compilation.bridges import STAND_INS
 from nki.ir.program import Program
@@ -163,7 +164,7 @@ def _module(path: Path) -> ModuleType:
     there = sys.modules.get(name)
     if there is not None and getattr(there, "__file__", None) != str(path):
         name = f"nki_cli_{path.stem}"  # the name belongs to a module that others use
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
+    spec = spec_of(name, path, package)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", f"pass {FORMS}")
     module = importlib.util.module_from_spec(spec)

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki import language
+from nki.base.text_loader import spec_of
 from nki.jit import jit
 from nki.proofs.subjects import Launch
 from nki.proofs.verdict import Verdict
@@ -78,7 +79,7 @@ def loaded(path: Path, source: str, folder: Path, *, beta1: bool = True) -> Gene
     name = path.stem
     before = list(sys.path)
     sys.path[:0] = [str(folder)]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = spec_of(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
