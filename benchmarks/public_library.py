@@ -186,7 +186,8 @@ def _rows(library: Path, name: str) -> Iterator[dict[str, Any]]:
     environment = os.environ | {"OPEN_NKI_CACHE_DISABLE": "1"}
     done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, text=True)
     for line in done.stdout.splitlines():
-        yield json.loads(line)
+        if line.startswith("{"):  # kernels of the library print, too
+            yield json.loads(line)
     if done.returncode:
         print(f"| {name} | failed |", flush=True)
 
