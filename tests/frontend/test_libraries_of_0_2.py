@@ -154,7 +154,7 @@ def test_parameters_that_neuron_2_27_had_and_2_28_has_not_are_of_0_2() -> None:
 
 def compared(x):
     assert (x.shape[1:] == [3, 4]) is WANTED and (x.shape[1:] != [3, 4]) is not WANTED
-    assert ([2, 3, 4] == x.shape) is WANTED and x.shape == (2, 3, 4)  # noqa: SIM300
+    assert ([2, 3, 4] == x.shape) is WANTED and x.shape == (2, 3, 4)  # noqa: SIM300  # the list on the left, too
     assert x.shape[1:] != [3, 5] and [3, 4] == [3, 4]
     return through_a_tile(x)
 

@@ -72,11 +72,11 @@ def install(tree: Path) -> None:
             if name.partition(".")[0] in missing:
                 vars(module(name)).update({member: make(member) for member in members})
     if not _is_installed("attr"):
-        module("attr").dataclass = dataclasses.dataclass  # type: ignore[attr-defined]
+        vars(module("attr")).update(dataclass=dataclasses.dataclass)
     if not _is_installed("filelock"):
-        module("filelock").FileLock = contextlib.nullcontext  # type: ignore[attr-defined]
+        vars(module("filelock")).update(FileLock=contextlib.nullcontext)
     if not _is_installed("allpairspy"):
-        module("allpairspy").AllPairs = pairwise.all_pairs  # type: ignore[attr-defined]
+        vars(module("allpairspy")).update(AllPairs=pairwise.all_pairs)
     for name in ("neuron_dtypes", "neuronxcc.starfish.support.dtype"):
         if not _is_installed(name):
             number_types.fill(module(name))
@@ -101,7 +101,7 @@ def _name_packed_types() -> None:
 def _unpublished(tree: Path) -> None:
     """Two modules of the harness itself, which its repository does not hold."""
     if not (tree / "test/utils/perf_analysis_private.py").exists():
-        module("test.utils.perf_analysis_private").analyze_trace = Unused()  # type: ignore[attr-defined]
+        vars(module("test.utils.perf_analysis_private")).update(analyze_trace=Unused())
     if not (tree / "test/utils/scripts").exists():
         status = enum.Enum("LockStatus", {name: name.lower() for name in _LOCK_STATES})
         vars(module("test.utils.scripts.remote_lock_scripts")).update(LockStatus=status, LockResult=Unused)

@@ -15,7 +15,7 @@ class TextLoader(SourceFileLoader):
     such as 1.0 to 2.0 right behind a run would be lost. Nothing is written beside the file, either.
     """
 
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  # the signature is Python's
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
