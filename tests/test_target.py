@@ -93,7 +93,10 @@ def test_numbers_agree_with_each_other(target: Target) -> None:
     assert {2: 92, 3: 79, 4: 79}[target.generation] == pytest.approx(peak, rel=0.01)
     assert target.dma_engine_sustained_gbps < target.dma_engine_peak_gbps
     assert target.dma_engine_sustained_gbps <= target.dma_engine_store_gbps <= target.dma_engine_peak_gbps
-    assert target.dma_engines * target.dma_engine_sustained_gbps < target.hbm_chip_gbps / target.cores_per_chip
+    assert target.dma_engines * target.dma_engine_sustained_gbps < target.hbm_stack_gbps
+    assert target.cores_per_chip % target.hbm_stack_cores == 0
+    stacks = target.cores_per_chip / target.hbm_stack_cores
+    assert stacks * target.hbm_stack_gbps == pytest.approx(target.hbm_chip_gbps, rel=0.05)
 
 
 def test_published_sizes() -> None:

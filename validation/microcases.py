@@ -226,7 +226,10 @@ def _trn2_transfers() -> Iterator[Microcase]:
     yield Microcase("DMA", "trn2", "data to reader", (374, 398), TRN2, load(128, 2048))
     yield Microcase("DMA, 4 rows of 8 KiB", "trn2", "data", (1416, 1416), DMA, load(4, 8192))
     yield Microcase("store, 4 rows of 8 KiB", "trn2", "data", (1222, 1222), DMA, store(4, 8192))
-    yield Microcase("DMA, 128 rows of 4 KiB", "trn2", "data", (1393, 1528), TRN2, load(128, 4096))
+    yield Microcase("DMA, 128 rows of 4 KiB", "trn2", "data", (1254, 1528), TRN2, load(128, 4096))
+    for row_bytes, nanoseconds in ((256, 14), (512, 23)):
+        name = f"DMA, rows of {row_bytes} bytes side by side"
+        yield Microcase(name, "trn2", "packet", (nanoseconds, nanoseconds), TRN2, load(128, row_bytes))
     yield Microcase("DMA, 128 rows of 512 bytes", "trn2", "data", (417, 641), TRN2, load(128, 512))
 
 

@@ -97,7 +97,11 @@ def test_no_algorithm_sends_less_than_it_must() -> None:
 def test_the_dma_engines_of_a_chip_are_the_limit_within_it(adds: bool) -> None:
     (one,) = levels_of(range(4), GEN3)
     stage = collectives.fastest(one, 4e6, adds=adds)
-    rate = GEN3.cores_per_rank * bandwidth(GEN3) * (GEN3.dma_accumulate_efficiency if adds else 1)
+    rate = (
+        GEN3.cores_per_rank
+        * bandwidth(GEN3, cores=GEN3.cores_per_rank)
+        * (GEN3.dma_accumulate_efficiency if adds else 1)
+    )
     assert (one.members, one.places) == (4, 1)
     assert stage.data_ns == stage.dma_ns == pytest.approx(3e6 / rate)
 
@@ -166,7 +170,11 @@ def test_a_replica_group_takes_as_long_as_its_slowest_group() -> None:
 @ALL
 def test_one_rank_copies(target: Target) -> None:
     alone = price("all_gather", MIB, 1, target)
-    assert alone.transfer == alone.occupancy == MIB / (bandwidth(target) * target.cores_per_rank)
+    assert (
+        alone.transfer
+        == alone.occupancy
+        == MIB / (bandwidth(target, cores=target.cores_per_rank) * target.cores_per_rank)
+    )
     assert alone.latency < price("all_gather", MIB, 2, target).latency
 
 

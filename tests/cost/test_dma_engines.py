@@ -196,7 +196,7 @@ def test_engines_by_partition_are_a_fact_with_a_range(target: Target) -> None:
 
 def test_where_hbm_is_slower_than_the_engines_it_is_shared() -> None:
     """Rows on eight pairs of engines, at a fifth of HBM's rate: no engine is busy for long, but HBM is."""
-    slow = GEN3.with_facts({"hbm_chip_gbps": replace(GEN3.facts()["hbm_chip_gbps"], value=GEN3.hbm_chip_gbps / 5)})
+    slow = GEN3.with_facts({"hbm_stack_gbps": replace(GEN3.facts()["hbm_stack_gbps"], value=GEN3.hbm_stack_gbps / 10)})
     windows = [window(slow, 16 * number, 16) for number in range(8)]
     assert max(windows[0].engine_times) < 8 * windows[0].occupancy
     end, alone = last_data(slow, windows * 4), last_data(slow, windows[:1])

@@ -31,13 +31,31 @@ def data_ns(target: Target, estimate: Dma) -> float:
     return estimate.latency - estimate.issue - estimate.start - target.dma_completion_ns
 
 
+def load_apart(target: Target, rows: int, columns: int) -> Dma:
+    """Parts of rows of a wider tensor in HBM, which do not lie side by side."""
+    source = Access(
+        Tensor("s", (rows, 2 * columns), float32, Buffer.hbm), 0, (rows, columns), (2 * columns, 1), float32
+    )
+    return dma_costs.transfer(Access.whole(Tensor("t", (rows, columns), float32, Buffer.sbuf)), (source,), target)
+
+
 def test_transfers_of_profiles() -> None:
-    # trn2, sustained: 354 GB/s with descriptors of 4 KiB.
-    many = load(GEN3, 128, 1024)
-    assert many.bytes / many.occupancy == pytest.approx(354, rel=0.06)
-    # The same, from the sums over all packets of two tutorial kernels: 35 ns for 512 bytes, 89 for 2 KiB.
+    # trn2, descriptors of 4 KiB: 343 to 418 GB/s, in different profiles.
+    fast, many, slow = (load(target, 128, 1024) for target in (GEN3.bound(0), GEN3, GEN3.bound(1)))
+    assert slow.bytes / slow.occupancy <= 343 < many.bytes / many.occupancy < 415 <= fast.bytes / fast.occupancy
+    # From the sums over all packets of two tutorial kernels: 35 ns for 512 bytes, 89 for 2 KiB.
     for columns, nanoseconds in ((128, 35), (512, 89)):
-        assert load(GEN3, 128, columns).occupancy * 16 / 128 == pytest.approx(nanoseconds, rel=0.03)
+        assert load_apart(GEN3, 128, columns).occupancy * 16 / 128 == pytest.approx(nanoseconds, rel=0.03)
+
+
+@pytest.mark.parametrize(("columns", "nanoseconds"), [(64, 14), (128, 23), (512, 80), (1024, 156)])
+def test_rows_side_by_side_in_hbm(columns: int, nanoseconds: int) -> None:
+    """Profiles on trn2: from packet to packet, of one queue alone."""
+    first, last = (load(GEN3.bound(end), 128, columns).occupancy / 8 for end in (0, 1))
+    assert first - 1 <= nanoseconds <= last
+    if columns <= 128:  # of longer ones other profiles show a rate that limits
+        assert load(GEN3, 128, columns).occupancy / 8 == pytest.approx(nanoseconds, rel=0.05)
+    assert load(GEN3, 128, columns).occupancy <= load_apart(GEN3, 128, columns).occupancy
 
 
 def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
@@ -62,7 +80,7 @@ def test_what_reads_hbm_or_writes_sbuf_is_no_store(target: Target) -> None:
     for dst, src in (tiles, rows):
         assert dma_costs.transfer(dst, (src,), target).occupancy == pytest.approx(loaded.occupancy, rel=1e-9)
     assert stored.occupancy <= loaded.occupancy
-    peak = min(target.dma_engines * target.dma_engine_peak_gbps, target.hbm_chip_gbps / target.cores_per_chip)
+    peak = min(target.dma_engines * target.dma_engine_peak_gbps, target.hbm_stack_gbps)
     assert stored.bytes / stored.occupancy <= dma_costs.bandwidth(target, stores=True) <= peak
 
 
@@ -224,15 +242,15 @@ def test_sums_by_dma_have_half_of_the_rate() -> None:
     tile = Access.whole(Tensor("t", (128, 2048), float32, Buffer.sbuf))
     source = Access.whole(Tensor("x", (128, 2048), float32, Buffer.hbm))
     bytes_moved = 128 * 2048 * 4
-    for target, rate in ((GEN2, 264), (GEN3, 368), (GEN4, 528)):
-        plain = load(target, 128, 2048)
+    for target, rate in ((GEN2, 264), (GEN3, 376), (GEN4, 528)):
+        plain, own = load(target, 128, 2048), dma_costs.transfer(tile, (tile,), target).occupancy
         total = added(target, tile, (tile, source))
-        assert total.occupancy == pytest.approx(2 * plain.occupancy) == pytest.approx(2 * bytes_moved / rate, rel=0.1)
+        assert total.occupancy == pytest.approx(plain.occupancy + own) == pytest.approx(2 * bytes_moved / rate, rel=0.1)
         three = added(target, tile, (tile, source, source))
-        assert three.occupancy == pytest.approx(3 * plain.occupancy)
+        assert three.occupancy == pytest.approx(2 * plain.occupancy + own)
         assert added(target, tile, (source,)).occupancy == pytest.approx(plain.occupancy)
     fast = GEN4.bound(0)
-    assert added(fast, tile, (tile, source)).occupancy == pytest.approx(load(fast, 128, 2048).occupancy)
+    assert added(fast, tile, (tile, source)).occupancy == pytest.approx(load(fast, 128, 2048).occupancy, rel=0.01)
 
 
 def test_sums_by_dma_have_descriptors_in_hbm() -> None:

@@ -274,14 +274,17 @@ FLAWS = [
         ((kernels.VECTOR, kernels.VECTOR), (kernels.GPSIMD, kernels.GPSIMD)),
         targets=LATER,
     ),
-    Flaw(
-        IDLE,
-        flawed_rounds.polynomials,
-        "128x16384:f32; 128x12288:f32; 128x18432:f32",
-        ((kernels.VECTOR,), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
-        still=(OVERLAP,),
-        targets=LATER,
-    ),
+    *[
+        Flaw(  # the more transfers leave to the engines, the more GpSimd must take
+            IDLE,
+            flawed_rounds.polynomials,
+            "128x16384:f32; 128x12288:f32; 128x18432:f32",
+            ((kernels.VECTOR,), (*[kernels.GPSIMD] * shared, kernels.VECTOR)),
+            still=(OVERLAP,),
+            targets=(target,),
+        )
+        for target, shared in (("trn2", 3), ("trn3", 2))
+    ],
     # the scale could be part of the exponential
     Flaw(ROUNDS, flawed_rounds.halved_streams, "32x128x4096; 16x128x8192; 24x128x2048:f32", (KEPT, NEW), also=(TWO,)),
     Flaw(

@@ -167,7 +167,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing(make: Any) -> None:
         for key, value in attributes.items()
         if key in ("src", "href", "action")
     ]
-    assert addresses == ["data:,"]
+    assert [address for address in addresses if not address.startswith("#")] == ["data:,"]
     assert not any(key.startswith("on") or key == "style" for _, each in page.elements for key in each)
     assert page.count("script") == 3 and page.count("style") == 1
     identifiers = [each["id"] for _, each in page.elements if "id" in each]

@@ -156,7 +156,7 @@ def test_a_sum_beside_the_function_is_not_slower(target: str, rows: int, columns
     separate, fused = (
         seconds(normalised, target, (rows, columns), dtype=dtype, fused=fused) for fused in (False, True)
     )
-    assert fused <= separate
+    assert fused <= separate * (1 + 1e-12)  # sums of the same times in another order
     if dtype == "bfloat16" and columns == 2048:
         assert fused < separate
 

@@ -44,10 +44,10 @@ def test_operations_and_bytes_are_counted_exactly() -> None:
 
 def test_peaks_are_those_of_the_target() -> None:
     assert TILED.peak_flops == pytest.approx(2 * 128 * 128 * 2.4e9)
-    assert TILED.peak_bandwidth == pytest.approx(16 * 23e9)
+    assert TILED.peak_bandwidth == pytest.approx(16 * 23.5e9)
     assert TILED.ridge == pytest.approx(TILED.peak_flops / TILED.peak_bandwidth)
     assert TILED.mfu == pytest.approx(TILED.flops / TILED.peak_flops / TILED.device_time)
-    seconds = TILED.bytes["hbm_read"] / (16 * 23e9) + TILED.bytes["hbm_write"] / (3000e9 / 8)
+    seconds = TILED.bytes["hbm_read"] / (16 * 23.5e9) + TILED.bytes["hbm_write"] / (16 * 26.8e9)
     assert TILED.mbu == pytest.approx(seconds / TILED.device_time)
 
 

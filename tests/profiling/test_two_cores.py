@@ -16,11 +16,12 @@ import nki.language as nl
 from neuronxcc import nki as beta1
 from neuronxcc.nki import language as b1
 from nki.base.terms import Cause
+from nki.cost.dma_costs import bandwidth
 from nki.profiling.events import CoreEvents
 from nki.profiling.kernel_profile import Profile
 from nki.profiling.parquet import tables
 from nki.profiling.trace import trace
-from nki.target import GEN3, GEN4
+from nki.target import GEN3, GEN4, find
 from tests.profiling.flaws import BALANCE, SAME
 from tests.profiling.kernels import profiled
 from tests.support.decoded_trace import DecodedTrace
@@ -60,14 +61,23 @@ def older_functions(x, count):
     return result
 
 
+def share_of_hbm(name: str) -> float:
+    """The part of the rate of loads and stores that a core has beside another one at the same stack of HBM."""
+    target = find(name)
+    rates = [(bandwidth(target, stores=stores), bandwidth(target, cores=2, stores=stores)) for stores in (False, True)]
+    return sum(1 / alone for alone, _ in rates) / sum(1 / shared for _, shared in rates)
+
+
 @pytest.mark.parametrize("target", ["trn2", "trn3"])
 @pytest.mark.parametrize(("count", "bound"), [(1, "dma"), (20, "scalar")])
 def test_two_cores_take_half_the_time(target: str, count: int, bound: str) -> None:
     one, two = (profiled(k, shape(4096, 1024), count, target=target) for k in (functions, functions[2]))
     assert one.lower_bound.resource == two.lower_bound.resource == bound
-    assert one.device_time / 2 <= two.device_time < 0.53 * one.device_time
+    share = share_of_hbm(target)
+    longer, busier = (1 / share, 1.0) if bound == "dma" else (1.0, 1 / share)
+    assert one.device_time / 2 <= two.device_time < 0.53 * one.device_time * longer
     assert (one.hbm_bytes, one.instructions) == (two.hbm_bytes, two.instructions)
-    assert one.mbu == pytest.approx(two.mbu, rel=0.05)
+    assert busier * one.mbu == pytest.approx(two.mbu, rel=0.05)
     assert two.advice == [] or BALANCE not in [advice.title for advice in two.advice]
 
 
@@ -78,14 +88,16 @@ def test_a_grid_of_beta_1_on_two_cores_takes_half_the_time() -> None:
     assert one.device_time / 2 <= two.device_time < 0.53 * one.device_time
 
 
-def test_cores_share_hbm() -> None:
-    """A core has its part of the chip's HBM: with less of it than the DMA engines move, both cores slow down alike."""
+def test_cores_that_run_share_hbm() -> None:
+    """With a stack of HBM that has the rate of one core's DMA engines, one core keeps its time, and two gain nothing
+    by the second one's engines.
+    """
     one, two = (profiled(kernel, shape(4096, 1024)) for kernel in (functions, functions[2]))
-    loads = GEN3.dma_engines * GEN3.dma_engine_sustained_gbps
-    stores = GEN3.hbm_chip_gbps / GEN3.cores_per_chip  # less than the DMA engines store
-    for each in (one, two):
-        slower = each.what_if(hbm_chip_gbps=0.5 * loads * GEN3.cores_per_chip)
-        assert 1.8 * each.device_time < slower.device_time < 2 * each.device_time * (loads + stores) / (2 * loads)
+    stores = GEN3.dma_engines * GEN3.dma_engine_store_gbps
+    slower, slower_two = (each.what_if(hbm_stack_gbps=stores) for each in (one, two))
+    assert slower.device_time == pytest.approx(one.device_time)
+    assert 0.9 * one.device_time < slower_two.device_time < 1.05 * one.device_time
+    assert one.what_if(hbm_stack_gbps=stores / 4).device_time > 3 * one.device_time
 
 
 @nki.jit

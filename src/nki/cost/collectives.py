@@ -182,7 +182,7 @@ def levels_of(ranks: Sequence[int], target: Target) -> list[Level]:
         per_place=on_chip,
         places=places,
         gbps=_links_gbps(target) * on_chip / per_chip,
-        dma_gbps=bandwidth(target) * target.cores_per_rank,
+        dma_gbps=bandwidth(target, cores=target.cores_per_rank) * target.cores_per_rank,
         accumulate=target.dma_accumulate_efficiency,
         hop_ns=hop_ns,
         crowding=max(1.0, side / 2),  # the mean distance on a square torus
@@ -257,7 +257,7 @@ def _slowest(estimates: Iterable[Collective]) -> Collective:
 
 def _copied(nbytes: int, target: Target) -> Collective:
     """A copy within the memory of one rank, which needs no other."""
-    ns = nbytes / (bandwidth(target) * target.cores_per_rank)
+    ns = nbytes / (bandwidth(target, cores=target.cores_per_rank) * target.cores_per_rank)
     issue, start, completion = target.sequencer_ns, target.dma_static_start_ns, target.dma_completion_ns
     return Collective(ns, issue, start, ns, completion, nbytes, "measured", "a copy by the DMA engines")
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from nki.ir.estimate import Dma
+from nki.ir.estimate import Dma, Estimate
 from nki.ir.types import Access, is_row_indexed
 from nki.target.fact_rows import Kind
 from nki.target.model import Target
@@ -50,18 +50,19 @@ def transfer(
     :func:`dge_of` gives it.
     """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
-    hbm_ns = sum(_hbm_bytes(dst, src) / bandwidth(target, stores=_stores(dst, src)) for src in srcs)
-    shared = max(engine_ns / target.dma_engines, hbm_ns) / efficiency
+    hbm_ns = sum(_hbm_bytes(dst, src) for src in srcs) / target.hbm_stack_gbps / efficiency
+    shared = max(engine_ns / target.dma_engines / efficiency, hbm_ns)
     parts = _parts_of_engines(dst, srcs, target)
     spread = target.dma_spread_ns * sum(map(bool, parts)) / target.dma_engines
-    alone = max(shared, engine_ns * max(parts) / efficiency, spread)
     own, times = target.dma_engine_by_partition, ()
+    even = (1 - own) / target.dma_engines
+    alone = max(shared, engine_ns * (own * max(parts) + even) / efficiency, spread)
     if own and max(parts) > 1 / target.dma_engines:
-        even = (1 - own) / target.dma_engines
         times = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
     fetches = bool(dge) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
     by_rows = dge == SOFTWARE and any(map(is_row_indexed, (dst, *srcs)))
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, dge, kind, source, times, fetches, by_rows)
+    moved = len(srcs) * _bytes(dst)
+    return _estimate(shared, alone, hbm_ns, moved, target, dge, kind, source, times, fetches, by_rows)
 
 
 def exchanged(dst: Access, src: Access, target: Target) -> Dma:
@@ -94,11 +95,11 @@ def transposed(dst: Access, target: Target, efficiency: float, dge: str, *, by_r
     rows, columns = target.partitions, target.dma_transpose_block_rows
     blocks = math.ceil(dst.partitions / rows) * math.ceil(dst.free_elements / columns)
     moved = blocks * rows * columns * dst.dtype.itemsize
-    shared = moved / (efficiency * bandwidth(target))
+    shared, hbm_ns = moved / (efficiency * bandwidth(target)), moved / (efficiency * target.hbm_stack_gbps)
     source = "documented part of the rate that the DMA engines sustain, in whole blocks of 128 partitions"
     kind = "docs" if moved == _bytes(dst) else "guess"
     alone = max(shared, target.dma_spread_ns)
-    return _estimate(shared, alone, _bytes(dst), target, dge, kind, source, by_rows=by_rows)
+    return _estimate(shared, alone, hbm_ns, _bytes(dst), target, dge, kind, source, by_rows=by_rows)
 
 
 def dge_of(
@@ -138,13 +139,30 @@ def _default(target: Target) -> str:
     return "sync" if target.dma_hardware_descriptors else SOFTWARE
 
 
-def bandwidth(target: Target, *, stores: bool = False) -> float:
-    """Bytes per ns that all transfers of a core have together: what its DMA engines sustain, or its part of HBM.
+def bandwidth(target: Target, *, cores: int = 1, stores: bool = False) -> float:
+    """Bytes per ns that all transfers of a core have together where ``cores`` run: what its DMA engines sustain, or
+    its part of HBM.
 
     ``stores``: of transfers from SBUF to HBM, which wait for no data of HBM.
     """
     engines = target.dma_engines * (target.dma_engine_store_gbps if stores else target.dma_engine_sustained_gbps)
-    return min(engines, target.hbm_chip_gbps / target.cores_per_chip)
+    return min(engines, target.hbm_stack_gbps / _sharing(cores, target))
+
+
+def where_cores_share(estimate: Estimate, cores: int, target: Target) -> Estimate:
+    """The estimate where ``cores`` run, all of them with transfers: the ones at one stack of HBM share its rate, and
+    cores that do not run leave theirs to others.
+    """
+    if not isinstance(estimate, Dma):
+        return estimate
+    shared = estimate.hbm_ns * _sharing(cores, target)
+    if shared <= estimate.occupancy:
+        return estimate
+    return replace(estimate, occupancy=shared, transfer=max(estimate.transfer, shared))
+
+
+def _sharing(cores: int, target: Target) -> int:
+    return min(cores, target.hbm_stack_cores)
 
 
 def contiguous_bytes(access: Access) -> int:
@@ -161,6 +179,7 @@ def contiguous_bytes(access: Access) -> int:
 def _estimate(
     shared: float,
     alone: float,
+    hbm_ns: float,
     moved: int,
     target: Target,
     dge: str,
@@ -180,7 +199,7 @@ def _estimate(
     else:
         issue, start = target.dma_hardware_trigger_ns, target.dma_hardware_start_ns
     completion = target.dma_completion_ns
-    return Dma(shared, issue, start, alone, completion, moved, kind, source, dge, engine_times, fetches)
+    return Dma(shared, issue, start, alone, completion, moved, kind, source, dge, engine_times, fetches, hbm_ns)
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:
@@ -196,6 +215,8 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     runs = math.ceil(dst.size / elements)
     moved = dst.size * itemsize
     overhead, sustained = target.dma_packet_overhead_ns, target.dma_engine_sustained_gbps
+    if _are_adjacent(dst, src, elements):
+        overhead = target.dma_adjacent_overhead_ns
     if _stores(dst, src):
         overhead, sustained = target.dma_store_overhead_ns, target.dma_engine_store_gbps
     if dst.dtype is src.dtype:
@@ -228,6 +249,14 @@ def _rows_by_engine(start: int, step: int, rows: int, partitions: int, engines: 
     for partition in range(start, start + rows * step, step) if step else [start] * rows:
         counts[partition * engines // partitions % engines] += 1
     return tuple(count / rows for count in counts)
+
+
+def _are_adjacent(dst: Access, src: Access, elements: int) -> bool:
+    """Test if the runs of ``elements`` that a copy moves lie side by side in HBM."""
+    sides = [access for access in (dst, src) if access.buffer.is_hbm]
+    if any(map(is_row_indexed, sides)):
+        return False
+    return bool(sides) and all(contiguous_bytes(side) > elements * side.dtype.itemsize for side in sides)
 
 
 def _stores(dst: Access, src: Access) -> bool:

@@ -118,6 +118,7 @@ class Dma:
     semaphore. ``occupancy`` is the time of the DMA engines at full rate (0: of GpSimd's own DMA, which leaves them
     free). A transfer of few partitions keeps each DMA engine for the time in ``engine_times``; if that is empty, each
     is kept for ``occupancy``. ``fetches``: it loads from HBM to the chip, with descriptors that a generator makes.
+    ``hbm_ns``: the part of ``occupancy`` for which it keeps HBM, at the rate that a core has where no other runs.
     """
 
     occupancy: float
@@ -131,6 +132,7 @@ class Dma:
     dge: str = ""
     engine_times: tuple[float, ...] = ()
     fetches: bool = False
+    hbm_ns: float = 0.0
     latency: float = field(init=False)
     queue_ns: float = field(init=False)
 
@@ -161,6 +163,7 @@ class Dma:
             start=self.start * share,
             transfer=self.transfer * share,
             engine_times=tuple([busy * share for busy in self.engine_times]),
+            hbm_ns=self.hbm_ns * share,
         )
 
 

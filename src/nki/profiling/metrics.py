@@ -278,7 +278,9 @@ def hbm_seconds(cores: Sequence[CoreEvents], target: Target) -> float:
                 loads += max(traffic.reads[0], traffic.writes[0]) * runs
             else:
                 stores += traffic.writes[0] * runs
-    return (loads / bandwidth(target) + stores / bandwidth(target, stores=True)) * 1e-9
+    running = len(cores)
+    stored = bandwidth(target, cores=running, stores=True)
+    return (loads / bandwidth(target, cores=running) + stores / stored) * 1e-9
 
 
 def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:

@@ -183,8 +183,8 @@ class PredictedRun:
 
     @property
     def peak_bandwidth(self) -> float:
-        """Bytes per second that the DMA engines of the cores sustain in loads."""
-        return bandwidth(self.target) * 1e9 * len(self.cores)
+        """Bytes per second that the DMA engines of the cores, and their HBM, sustain in loads."""
+        return bandwidth(self.target, cores=len(self.cores)) * 1e9 * len(self.cores)
 
     @property
     def mfu(self) -> float:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
-from nki.cost.dma_costs import needs_descriptors
+from nki.cost.dma_costs import needs_descriptors, where_cores_share
 from nki.cost.queue_replay import Arrival, Arrivals, Dependences, Replay, run
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
@@ -126,9 +126,11 @@ Part = Block | Repeated
 class TimedCore:
     """Blocks and loops of a core, ready to be replayed any number of times."""
 
-    def __init__(self, core: CoreProgram, meets: bool) -> None:
+    def __init__(self, core: CoreProgram, running: int) -> None:
         self.core = core
-        self.meets = meets
+        self.running = running
+        """The cores that run, this one among them."""
+        self.meets = running > 1
         self.queues, self.queue_of = queue_numbers(core)
         self.distinct: list[Inst]
         self.kinds: list[int]
@@ -185,7 +187,8 @@ class TimedCore:
         if self._known is not None and self._known[0] is target:
             return self._known[1]
         assignment = Assignment(target)
-        of_kind = [assignment.candidate(inst).estimate for inst in self.distinct]
+        alone = [assignment.candidate(inst).estimate for inst in self.distinct]
+        of_kind = [where_cores_share(estimate, self.running, target) for estimate in alone]
         result = [of_kind[kind] for kind in self.kinds]
         shorter = [
             each.releasing_after(each.occupancy - each.weight_load_saving)
@@ -279,9 +282,8 @@ class TimedProgram:
     def __init__(self, program: Program, trips: Trips | None = None) -> None:
         self.program = program
         self.trips = trips or {}
-        several = len(program.cores) > 1
         with gc_pause.paused():
-            self.cores = [TimedCore(core, several) for core in program.cores]
+            self.cores = [TimedCore(core, len(program.cores)) for core in program.cores]
 
     def with_trips(self, trips: Trips) -> TimedProgram:
         """The same program with other iterations."""

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from nki.target.cited_documents import DMA, INF2_TRACES, TRN1_GUIDE, TRN2_GUIDE, TRN2_TRACES, TRN3_GUIDE, TUTORIAL
+from nki.target.cited_documents import (
+    DMA,
+    INF2_TRACES,
+    TRN1_GUIDE,
+    TRN2_GUIDE,
+    TRN2_PAGE,
+    TRN2_TRACES,
+    TRN3_GUIDE,
+    TUTORIAL,
+)
 from nki.target.fact_rows import KIB, SAME, as_trn2, docs, guess, measured, row
 
 
@@ -36,7 +45,8 @@ class DmaEngines:
         docs(
             1.0,
             f"{DMA}: an engine is typically responsible for eight partitions; rows of four of them go through one "
-            "engine, there and back. Not said: if other engines ever help",
+            "engine, there and back. The same page: by default up to 16 engines share a transfer, depending on its "
+            "shape. At the fast end they share each",
             (0.0, 1.0),
         ),
     )
@@ -55,12 +65,19 @@ class DmaEngines:
             "(both profiles are in the NKI performance guide)",
             (17.2, 15.5),
         ),
-        docs(
-            23.0,
-            f"{DMA}: Performance Considerations. {TRN2_TRACES}: 128 rows of 4 KiB at 376 and 343 GB/s on 16 engines",
-            (23.5, 21.4),
+        measured(
+            23.5,
+            f"the mean of seven published rates: {DMA}, 23.0 of Performance Considerations, 23.1 of its profile, 354 "
+            f"GB/s of 16 engines; {TRN2_TRACES}: 128 rows of 4 KiB at 376 and 343 GB/s, at 404-418 while one queue "
+            "alone has data, and 415 over 10 us of loads and stores",
+            (26.1, 21.4),
         ),
-        docs(33.0, f"{DMA}: Performance Considerations"),
+        docs(
+            33.0,
+            f"{DMA}: Performance Considerations. Of trn2 the same page says 23, and profiles show 21.4 to 26.1: the "
+            "same parts of 33",
+            (37.4, 30.7),
+        ),
     )
     dma_engine_store_gbps = row(
         "GB/s",
@@ -92,6 +109,19 @@ class DmaEngines:
             (5.0, 26.0),
         ),
         as_trn2((5.0, 26.0)),
+    )
+    dma_adjacent_overhead_ns = row(
+        "ns",
+        measured(
+            7.0, f"{INF2_TRACES}: that of all packets; its rows lie side by side in HBM, except for few", (5.0, 26.0)
+        ),
+        measured(
+            5.0,
+            f"{TRN2_TRACES}: 128 loaded rows side by side in HBM, one queue with data: a packet every 156 ns for 4 "
+            "KiB, 80 for 2 KiB, 23 for 512 bytes, 14 for 256, so 4-6 beside 27.2 GB/s; 24-27 and 81-83 elsewhere",
+            (4.0, 8.0),
+        ),
+        as_trn2((4.0, 16.0)),
     )
     dma_store_overhead_ns = row(
         "ns",
@@ -286,4 +316,21 @@ class DmaEngines:
         docs(820.0, f"{TRN1_GUIDE}: introduction"),
         docs(3000.0, f"{TRN2_GUIDE}: introduction; the hardware page of trn2 says 2900"),
         docs(4700.0, f"{TRN3_GUIDE}: introduction; the hardware page of trn3 says 4900"),
+    )
+    hbm_stack_gbps = row(
+        "GB/s",
+        docs(410.0, f"{TRN1_GUIDE}: introduction; a half of the chip's, as each core has a stack"),
+        measured(
+            716.0,
+            f"{TRN2_TRACES}: what their metadata say for two physical cores; a fourth of the chip's 2900 to 3000 is "
+            "725 to 750",
+            (750.0, 716.0),
+        ),
+        guess(1175.0, "a fourth of the chip's, as on trn2", (1225.0, 1120.0)),
+    )
+    hbm_stack_cores = row(
+        "cores",
+        docs(1, f"{TRN1_GUIDE}: introduction; two cores and two stacks"),
+        measured(2, f"{TRN2_TRACES}: their metadata; {TRN2_PAGE}: eight cores and four stacks"),
+        as_trn2(),
     )
