@@ -26,7 +26,7 @@ class Orchestrator:
     "test/integration/nkilib/utils/comparators.py": """
 import numpy as np
 
-def maxAllClose(a, b, rtol, atol, verbose):
+def maxAllClose(a, b, rtol, atol, verbose=0):
     return a.shape == b.shape and np.allclose(a, b, rtol, atol)
 """,
     "src/nkilib_src/nkilib/kernels.py": '''
@@ -71,6 +71,16 @@ def careless(x):
     nisa.dma_copy(tile[0:64], x[0:64])
     nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
     nisa.dma_copy(out, tile)
+    return out
+
+@nki.jit
+def upper(x):
+    """Twice the upper half of x; the lower half of the result keeps what memory held."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((64, x.shape[1]), dtype=x.dtype)
+    nisa.dma_copy(tile, x[0:64])
+    nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+    nisa.dma_copy(out[0:64], tile)
     return out
 ''',
     "test/integration/nkilib/parts.py": """
@@ -155,7 +165,7 @@ import os
 import signal
 import numpy as np
 import pytest
-from nkilib_src.nkilib.kernels import careless, double, hungry
+from nkilib_src.nkilib.kernels import careless, double, hungry, upper
 from test.integration.nkilib.parts import X, NoReference, Reference, Upper, arguments, by_validator
 
 def test_assertion(manager):
@@ -179,6 +189,12 @@ def test_after_the_crash(manager):
 
 def test_unwritten(manager):
     manager.execute(arguments(careless, X, by_validator(Upper)))
+
+def test_zeros_that_nothing_writes(manager):
+    manager.execute(arguments(upper, X, Reference(out=np.where(np.arange(128)[:, None] < 64, 2 * X, 0))))
+
+def test_wrong_beside_unwritten(manager):
+    manager.execute(arguments(upper, X, Reference(out=np.where(np.arange(128)[:, None] < 64, 3 * X, 0))))
 
 def test_spills(manager):
     manager.execute(arguments(hungry, X, Reference(out=2 * X)))

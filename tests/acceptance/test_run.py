@@ -18,6 +18,8 @@ CAUSES = {
     "test_of_the_library": "the library's test: KeyError",
     "test_crash": "crash of the process: SIGKILL",
     "test_unwritten": "NKI-HZ001 UnwrittenReadError",
+    "test_zeros_that_nothing_writes": "values of elements that the kernel never writes",
+    "test_wrong_beside_unwritten": "values differ from the reference",
 }
 
 
@@ -54,7 +56,7 @@ def test_the_table_counts_comparisons(out: Path) -> None:
     assert double["compared"] == 6, "three of test_right, the wrong one, the seeing validator and the ranks"
     assert (double["right"], double["refusals"], double["uncompared"]) == (5, 1, 2)
     assert double["both"] == 5, "small launches run in the simulator, too"
-    assert (faults["compared"], faults["right"]) == (3, 2)
+    assert (faults["compared"], faults["right"]) == (5, 2)
     assert Counter(faults["skipped"]) == {
         "skipped by the library: no device": 1,
         "expected by the library: values differ from the reference": 1,
@@ -63,7 +65,7 @@ def test_the_table_counts_comparisons(out: Path) -> None:
     assert all(double["latency"]["trn2"])
     assert {"record", "compile", "run", "reference"} == set(double["seconds"])
     text = (out / "table.md").read_text()
-    assert "1 values differ from the reference" in text
+    assert "1 values of elements that the kernel never writes" in text
     assert "Do not fit on chip, and spill: 1 passed" in text
     assert "with OPEN_NKI_HAZARDS=0: 1 passed" in text
 

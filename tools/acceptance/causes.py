@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from nki.base.errors import NkiError
-from tools.acceptance.comparisons import WrongValuesError
+from tools.acceptance.comparisons import UnwrittenValuesError, WrongValuesError
 from tools.acceptance.launches import DifferentBitsError
 from tools.acceptance.library import ROOT
 from tools.acceptance.orchestrator import TooLargeError
@@ -18,6 +18,7 @@ from tools.acceptance.phases import TimeLimitError
 ALONE: Final = "alone"
 """No cause: the test is to run again with the whole memory of the machine."""
 VALUES: Final = "values differ from the reference"
+UNWRITTEN: Final = "values of elements that the kernel never writes"
 BITS: Final = "executors differ"
 SKIPPED: Final = "skipped by the library"
 EXPECTED: Final = "expected by the library"
@@ -38,6 +39,8 @@ def of_error(error: BaseException, tree: Path, phase: str) -> str:
         return ALONE
     if isinstance(error, TimeLimitError):
         return f"{LIMIT}: {phase}"
+    if isinstance(error, UnwrittenValuesError):
+        return UNWRITTEN
     if isinstance(error, WrongValuesError):
         return VALUES
     if isinstance(error, DifferentBitsError):

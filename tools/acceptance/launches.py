@@ -14,7 +14,7 @@ import numpy as np
 import nki
 from nki import target as targets
 from nki.base.errors import NkiError
-from nki.base.warning import NkiSpillWarning
+from nki.base.warning import NkiSpillWarning, NkiWarning
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
 from nki.compilation.first_call import interpretation_seconds
@@ -33,6 +33,8 @@ _SLOWER: Final = 100
 """Seconds of the simulator for each second of native code, a guess on the safe side."""
 PREDICTED: Final = 400_000
 """Instructions: the timing model, 100,000 to 200,000 of them a second, leaves out longer kernels."""
+_PARTLY: Final = "is written in part"
+"""Words of the simulator's warning of an output with elements that nothing writes."""
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any]
 
@@ -63,10 +65,14 @@ def launched(
     if took <= EAGER:
         clock.enter(phases.SIMULATE, _PATIENCE * EAGER)
         try:
-            simulated = flat(nki.simulate(kernel)(**_fresh(given, changed)))
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always", NkiWarning)
+                simulated = flat(nki.simulate(kernel)(**_fresh(given, changed)))
         except phases.TimeLimitError:
             numbers["executors"] = "native; the simulator took too long"
         else:
+            if partly := [str(each.message) for each in warned if _PARTLY in str(each.message)]:
+                numbers["partly"] = partly[0][:200]
             check_bits([results], [simulated])
             numbers["executors"] = "both"
     clock.enter(phases.PREDICT)
