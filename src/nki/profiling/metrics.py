@@ -278,9 +278,8 @@ def hbm_seconds(cores: Sequence[CoreEvents], target: Target) -> float:
                 loads += max(traffic.reads[0], traffic.writes[0]) * runs
             else:
                 stores += traffic.writes[0] * runs
-    running = len(cores)
-    stored = bandwidth(target, cores=running, stores=True)
-    return (loads / bandwidth(target, cores=running) + stores / stored) * 1e-9
+    rates = [bandwidth(target, cores=len(cores), stores=stored) for stored in (False, True)]
+    return (loads / rates[0] + stores / rates[1]) * 1e-9
 
 
 def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
