@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.analysis.may_hazards import may_have_hazards
+from nki.analysis.may_hazards import suspicion_of
 from nki.base.errors import CoreRaceError, UnwrittenReadError
 from nki.compilation import pipeline, simulated_run
 from nki.jit import adapter_for
@@ -169,7 +169,7 @@ def test_more_than_two_cores_race_by_pairs(order: tuple[int, ...]) -> None:
     target = written_by_the_first.chosen_target()
     two = pipeline.compile(written_by_the_first.func, specs, target, grid=(2,), stop="accumulate")
     three = replace(two, cores=tuple(replace(two.cores[number], rank=rank) for rank, number in enumerate(order)))
-    assert may_have_hazards(three)
+    assert suspicion_of(three).of_hazards
     with pytest.raises(CoreRaceError) as caught:
         replay.check(three, target)
     writer = order.index(0)

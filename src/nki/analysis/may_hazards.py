@@ -2,12 +2,13 @@
 
 The analysis sees only access patterns, mostly by look-ups: it costs a small part of compiling, and less than a replay
 (``docs/experiments.md``). Its answer "no" is certain. After "yes" the program is replayed
-(:mod:`nki.sim.hazards.replay`), which decides.
+(:mod:`nki.sim.hazards.replay`), which decides; only the writes to some tensors, if the question is about no others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
@@ -23,18 +24,34 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
 
 
-def may_have_hazards(program: Program) -> bool:
-    """True if a hazard of ``program`` may be certain; False if none is that does not depend on data."""
+@dataclass(frozen=True)
+class Suspicion:
+    """What a replay has to decide; false if it has nothing to decide."""
+
+    of_hazards: bool
+    """A hazard may be certain."""
+    of_writes: frozenset[Tensor] = frozenset()
+    """Tensors that two cores write between the same barriers, one of them at a place that depends on data."""
+
+    def __bool__(self) -> bool:
+        return self.of_hazards or bool(self.of_writes)
+
+
+def suspicion_of(program: Program) -> Suspicion:
+    """The hazards of ``program`` that may be certain; none of the others is that does not depend on data."""
     shared: dict[Tensor, SharedAccesses] = {}
     cores = [_Core(program, core, shared) for core in program.cores]
     for analysis in cores:
         analysis.visit_body(analysis.core.body)
         if analysis.is_suspicious:
-            return True
+            return Suspicion(of_hazards=True)
     if any(analysis.meetings != cores[0].meetings for analysis in cores):  # a core may wait for ever
-        return True
+        return Suspicion(of_hazards=True)
     in_order = not any(analysis.meets_in_loop for analysis in cores)
-    return not _writes_all(program.outputs, cores) or any(each.may_race(in_order=in_order) for each in shared.values())
+    if not _writes_all(program.outputs, cores) or any(each.may_race(in_order=in_order) for each in shared.values()):
+        return Suspicion(of_hazards=True)
+    both = (tensor for tensor, each in shared.items() if each.both_write_somewhere(in_order=in_order))
+    return Suspicion(of_hazards=False, of_writes=frozenset(both))
 
 
 class _Core(WriteAnalysis):

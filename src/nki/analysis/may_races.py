@@ -30,12 +30,15 @@ class SharedAccesses:
         """Some access has an index that the iterations of loops decide."""
 
     def may_race(self, *, in_order: bool) -> bool:
-        """True if a core may read what another one writes between the same two barriers, or what no core has written;
-        or if both write, one of them at a place that depends on data. ``in_order``: cores meet outside of loops alone.
+        """True if a core may read what another one writes between the same two barriers, or what no core has written.
+
+        ``in_order``: cores meet outside of loops alone.
         """
-        if not in_order or self.moves_with_loops:
-            return self._is_read_by_others() or self._both_write_somewhere(in_any_epoch=True)
-        return self._is_read_early() or self._both_write_somewhere()
+        return self._is_read_early() if self._has_epochs(in_order) else self._is_read_by_others()
+
+    def _has_epochs(self, in_order: bool) -> bool:
+        """True if it is known between which barriers each access is."""
+        return in_order and not self.moves_with_loops
 
     def _is_read_by_others(self) -> bool:
         """True if a core reads the tensor and another one writes it, or nothing is in it before."""
@@ -45,14 +48,15 @@ class SharedAccesses:
         )
         return bool(reads) and (not self.is_ready or bool(writes and len(reads | writes) > 1))
 
-    def _both_write_somewhere(self, *, in_any_epoch: bool = False) -> bool:
-        """True if two cores write between the same barriers in every run, one at a place that depends on data."""
+    def both_write_somewhere(self, *, in_order: bool) -> bool:
+        """True if two cores may write between the same barriers in every run, one at a place that depends on data."""
+        has_epochs = self._has_epochs(in_order)
         writers: dict[int, set[int]] = {}
         somewhere: set[int] = set()
         for rank, events in enumerate(self.events):
             for epoch, is_write, access in events:
                 if is_write and access is not None:
-                    now = 0 if in_any_epoch else epoch
+                    now = epoch if has_epochs else 0
                     writers.setdefault(now, set()).add(rank)
                     if access.dynamic is not None:
                         somewhere.add(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nki.analysis.may_hazards import may_have_hazards
+from nki.analysis.may_hazards import suspicion_of
 from nki.base import knobs
 from nki.base.locks import imported
 from nki.ir.program import Program
@@ -24,8 +24,11 @@ class CheckHazards(Stage):
         if not knobs.hazards():
             return program
         # Few programs need more, so `import nki` does not load the simulator.
-        if may_have_hazards(program):
+        suspicion = suspicion_of(program)
+        if suspicion.of_hazards:
             imported("nki.sim.hazards.replay").check(program, target)
+        elif suspicion:
+            imported("nki.sim.hazards.replay").warn_of_writes(program, target, suspicion.of_writes)
         asks = ((inst.effects.contents, inst) for inst in program.instructions())
         if any(contents is not None and contents(inst) for contents, inst in asks):
             imported("nki.compilation.constant_contents").check(program)

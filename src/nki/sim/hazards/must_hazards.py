@@ -18,7 +18,7 @@ from nki.analysis.uses import may_keep
 from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Form, Tensor
 from nki.sim.hazards import MAPPED_BYTES, Hazards, Launch, Shadow
 from nki.sim.hazards.core_races import Race, per_byte
 from nki.sim.hazards.must_races import MustRaces
@@ -66,6 +66,10 @@ class MustHazards(Hazards):
     def has_undefined(self) -> bool:
         """True if the instruction that has just ended has read undefined elements."""
         return bool(self._read_undefined) and self._origin != 0
+
+    def concerns(self, inst: Inst) -> bool:  # noqa: ARG002  # some of a subclass do not
+        """True if ``inst`` has to be replayed."""
+        return True
 
     def begin(self, inst: Inst) -> None:
         self._read_undefined, self._origin = {}, 0
@@ -180,3 +184,46 @@ class MustHazards(Hazards):
 
     def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Nothing: the numbers are not known."""
+
+
+class WritesOfCores(MustHazards):
+    """Only warns of cores that write some tensors where data decide: the rest of the program has no certain hazard."""
+
+    def __init__(self, launch: Launch, tensors: Container[Tensor]) -> None:
+        """``tensors``: those that are watched."""
+        super().__init__(launch, multicore=True)
+        self._tensors = tensors
+        self._may_concern: dict[Form, bool] = {}
+        """By the form of instructions: some of them may have to be replayed, as they may write to shared memory."""
+
+    def concerns(self, inst: Inst) -> bool:
+        if inst.effects.external or inst.effects.scalar_registers:
+            return True
+        form = inst.form
+        may = self._may_concern.get(form)
+        if may is None:
+            may = self._may_concern[form] = any(map(self._is_shared, inst.writes()))
+        return may and any(access.tensor in self._tensors for access in inst.writes())
+
+    def knows(self, index: Access) -> bool:  # noqa: ARG002  # as of all that is read
+        return True
+
+    def reads_index(self, by: Inst | Loop, index: Access) -> None:
+        pass
+
+    def reads(self, access: Access) -> None:
+        pass
+
+    def reads_somewhere(self, access: Access) -> None:
+        pass
+
+    def writes(self, access: Access) -> None:
+        if access.tensor in self._tensors:
+            super().writes(access)
+
+    def writes_somewhere(self, access: Access) -> None:
+        if access.tensor in self._tensors:
+            super().writes_somewhere(access)
+
+    def _record_received(self, exchange: Exchange, shadow: Shadow) -> None:
+        """Nothing: nothing is undefined."""

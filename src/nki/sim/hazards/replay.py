@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ from nki.ir.types import Access, Tensor
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.hazards import Launch
-from nki.sim.hazards.must_hazards import MustHazards
+from nki.sim.hazards.must_hazards import MustHazards, WritesOfCores
 from nki.sim.hazards.must_races import MustRaces
 from nki.target.model import Target
 
@@ -134,7 +134,8 @@ class _Core:
     def run(self, body: Sequence[Statement]) -> None:
         for statement in body:
             if isinstance(statement, Inst):
-                self._reporter.run(statement)
+                if self._hazards.concerns(statement):
+                    self._reporter.run(statement)
             else:
                 self._run_loop(statement)
 
@@ -195,20 +196,33 @@ def check(program: Program, target: Target) -> None:
     Hazards that only some data show are none of these: :mod:`nki.compilation.simulated_run` finds them. If reads race
     with writes that came later, a second replay tells what depends on these reads.
     """
-    launch = Launch(target, propagates_undefined=program.propagates_undefined)
-    launch.races = MustRaces(launch.log)
-    _replay_all(program, launch)
+    launch = _launch(program, target)
+    multicore = len(program.cores) > 1
+    _replay_all(program, [MustHazards(launch, multicore=multicore) for _ in program.cores])
     again = launch.again()
     if again is not None:
+        launch = again
         with collecting(aside=True):  # the first replay has given the warnings
-            _replay_all(program, launch := again)
+            _replay_all(program, [MustHazards(launch, multicore=multicore) for _ in program.cores])
     launch.finish(program.outputs)
 
 
-def _replay_all(program: Program, launch: Launch) -> None:
-    multicore, order = len(program.cores) > 1, _Order()
-    replays = [partial(_replay, core, MustHazards(launch, multicore=multicore), order) for core in program.cores]
-    if multicore:
+def warn_of_writes(program: Program, target: Target, tensors: Container[Tensor]) -> None:
+    """Give the warnings of :func:`check` about cores that write ``tensors``; of a program without certain hazards."""
+    launch = _launch(program, target)
+    _replay_all(program, [WritesOfCores(launch, tensors) for _ in program.cores])
+
+
+def _launch(program: Program, target: Target) -> Launch:
+    launch = Launch(target, propagates_undefined=program.propagates_undefined)
+    launch.races = MustRaces(launch.log)
+    return launch
+
+
+def _replay_all(program: Program, hazards: Sequence[MustHazards]) -> None:
+    order = _Order()
+    replays = [partial(_replay, core, each, order) for core, each in zip(program.cores, hazards, strict=True)]
+    if len(replays) > 1:
         RoundRobin[None](len(replays)).run(replays)
     else:
         replays[0](None)
