@@ -34,7 +34,10 @@ class _Constants:
     def __init__(self, body: Iterable[Statement]) -> None:
         self._memory = Memory()
         self._executor = Reference(self._memory)
-        self._tensors = _sources(list(instructions(body)))
+        insts = list(instructions(body))
+        self._asking = {form for form, inst in {inst.form: inst for inst in insts}.items() if required_contents(inst)}
+        """The forms of instructions that ask for contents."""
+        self._tensors = _sources([inst for inst in insts if inst.form in self._asking], insts)
         self._known: dict[Tensor, AccessTimes] = {}
         self._right: dict[Tensor, set[object]] = {}
         """Of each tensor, since it was written: the operands that hold what the reference asks of them."""
@@ -50,7 +53,7 @@ class _Constants:
                 self._run_loop(statement)
 
     def _run(self, inst: Inst) -> None:
-        if self._is_certain:
+        if self._is_certain and inst.form in self._asking:
             for required in required_contents(inst):
                 right = self._right.setdefault(required.operand.tensor, set())
                 asked = pattern_of(required.operand), required.operand.dtype, required.wrong
@@ -103,13 +106,16 @@ class _Constants:
             self._times(access.tensor).poison(place, np.full(place.shape, FIRST_ORIGIN, np.int32))
 
 
-def _sources(insts: list[Inst]) -> set[Tensor]:
-    """The tensors that the contents of operands with required contents come from."""
-    found = {required.operand.tensor for inst in insts for required in required_contents(inst)}
-    size = 0
-    while len(found) > size:
-        size = len(found)
-        for inst in insts:
-            if any(access.tensor in found for access in inst.writes()):
-                found.update(access.tensor for access in inst.reads())
+def _sources(asking: Iterable[Inst], insts: Iterable[Inst]) -> set[Tensor]:
+    """The tensors that the contents come from that instructions are ``asking`` for."""
+    pending = [required.operand.tensor for inst in asking for required in required_contents(inst)]
+    found = set(pending)
+    writers: dict[Tensor, list[Inst]] = {}
+    for inst in insts if found else ():
+        for access in inst.writes():
+            writers.setdefault(access.tensor, []).append(inst)
+    while pending:
+        read = {access.tensor for inst in writers.get(pending.pop(), ()) for access in inst.reads()}
+        pending += read - found
+        found |= read
     return found

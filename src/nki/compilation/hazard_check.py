@@ -29,7 +29,8 @@ class CheckHazards(Stage):
             imported("nki.sim.hazards.replay").check(program, target)
         elif suspicion:
             imported("nki.sim.hazards.replay").warn_of_writes(program, target, suspicion.of_writes)
-        asks = ((inst.effects.contents, inst) for inst in program.instructions())
+        of_form = {inst.form: inst for inst in program.instructions()}
+        asks = ((inst.effects.contents, inst) for inst in of_form.values())
         if any(contents is not None and contents(inst) for contents, inst in asks):
             imported("nki.compilation.constant_contents").check(program)
         return program

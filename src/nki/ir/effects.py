@@ -165,7 +165,7 @@ class Effects:
     updates: Callable[[Any], tuple[Update, ...]] | None = None
     """The operands from which chains of operators lead to the result: updates in place may commute."""
     contents: Callable[[Any], tuple[Contents, ...]] | None = None
-    """The operands that must have certain contents by the reference."""
+    """The operands that must have certain contents by the reference. Of a form, all instructions have some, or none."""
     copy: Callable[[Any], Copy] | None = None
     transpose: Callable[[Any], Copy] | None = None
     """The elements of ``src`` move to ``dst`` uninterpreted, partitions and elements exchanged."""

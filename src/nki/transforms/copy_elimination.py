@@ -189,7 +189,13 @@ def _meetings(core: CoreProgram) -> list[int]:
             exchange is not None and exchange.to != core.rank
         )
 
-    return [n for n, statement in enumerate(core.body) if any(map(is_one, instructions([statement])))]
+    if not any(effects.barrier or effects.exchange for effects in core.effects):
+        return []
+    return [
+        n
+        for n, statement in enumerate(core.body)
+        if (is_one(statement) if isinstance(statement, Inst) else any(map(is_one, instructions(statement.body))))
+    ]
 
 
 def _moves_all(own: Access, other: Access) -> bool:
