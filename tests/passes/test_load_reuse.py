@@ -389,7 +389,7 @@ def test_a_tile_that_is_in_use_anyway_takes_no_room() -> None:
 
 def test_a_kernel_whose_tiles_find_no_arrangement_keeps_its_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     program = ordered(twice, x=(P, COLUMNS))
-    monkeypatch.setattr(load_reuse, "pack", lambda *_: None)
+    monkeypatch.setattr(load_reuse, "plan_of", lambda *_: None)
     assert STAGE.run(program, TRN2) is program
 
 

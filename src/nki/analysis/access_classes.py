@@ -132,7 +132,7 @@ class _Numbering:
                 last[tensor] = number
 
     def _number(self) -> None:
-        addresses = self.addresses
+        addresses, classes = self.addresses, self.classes
         placed: dict[str, list[_Tile]] = {}
         spans: dict[str, list[tuple[int, int]]] = {}
         last = self.last
@@ -148,12 +148,16 @@ class _Numbering:
                 tiles.append((tensor, address, uses))
                 spans[word].append((first, last[tensor]))
             elif True in uses.values():  # else its readers depend on no writer
+                if len({conservative_pattern(access) for access in uses}) == 1:  # as of most tiles
+                    classes.small.update(dict.fromkeys(uses, (classes.count,)))
+                    classes.count += 1
+                    continue
                 accesses = list(uses)
                 self._memory(accesses, *self._alone(tensor, accesses))
         for word, tiles in placed.items():
             if not self._in_succession(tiles, spans[word]):
                 self._overlapping(tiles)
-        previous_class = self.classes.previous_class = [-1] * self.classes.count
+        previous_class = classes.previous_class = [-1] * classes.count
         for first, count, earlier in self.runs:
             previous_class[first : first + count] = range(earlier, earlier + count)
 
@@ -226,8 +230,6 @@ class _Numbering:
         """Class count and classes of each access to a tensor that shares no memory; one result for equal tensors."""
         patterns: dict[AccessPattern, int] = {}
         numbers = [patterns.setdefault(conservative_pattern(access), len(patterns)) for access in accesses]
-        if len(patterns) == 1:
-            return 1, [np.zeros(1, np.int64)] * len(accesses)
         key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, *patterns)
         known = self.classes_of.get(key)
         if known is None:

@@ -255,7 +255,12 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        return self.replace(**{self.effects.accumulation.flag: adds})
+        fresh, forms = self.replace(**{self.effects.accumulation.flag: adds}), self.form.with_accumulation
+        if adds in forms:
+            fresh._form = forms[adds]
+        else:
+            forms[adds] = fresh.form
+        return fresh
 
     def as_barrier(self) -> Barrier | None:
         """The barrier that the instruction is."""
@@ -321,6 +326,14 @@ class Inst(NkiInstruction):
                 form = new_form(parts, self.signature(), bool(self.indexed_by()))
             self._form = form
         return form
+
+    def share_form(self, other: Inst) -> None:
+        """Take the form of ``other``, which has the same arguments but for the tensors, all of them of equal forms."""
+        self._form = other.form
+
+    def share_identity(self, other: Inst) -> None:
+        """Take the identity of ``other``, in the place of which the instruction comes."""
+        self._identity = other.identity()
 
     def identity(self) -> int:
         """A number that the instruction shares with its copies of another schedule, and with no other instruction."""

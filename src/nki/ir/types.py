@@ -275,6 +275,13 @@ class Access:
         """Another window of the same tensor, in elements of the same dtype."""
         return self.__class__(self.tensor, offset, shape, strides, self.dtype, dynamic)
 
+    def in_tensor(self, tensor: Tensor) -> Access:
+        """The same window, which has no run-time index, of another tensor of the same shape."""
+        fresh = Access(tensor, self.offset, self.shape, self.strides, self.dtype)
+        if tensor.form is self.tensor.form:
+            fresh._form = self.form
+        return fresh
+
     def is_whole(self) -> bool:
         """True of an access to all of a tensor in row-major order; False of some others that touch every byte, too."""
         tensor = self.tensor
@@ -398,7 +405,16 @@ def is_element_indexed(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "reads", "signature", "uses")
+    __slots__ = (
+        "accesses",
+        "fields",
+        "has_runtime_index",
+        "immediates",
+        "reads",
+        "signature",
+        "uses",
+        "with_accumulation",
+    )
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
@@ -410,6 +426,8 @@ class Form:
         self.reads: Callable[[Any], list[Access]] | None = None
         self.uses: Callable[[Any], Sequence[tuple[Access, bool, bool]]] | None = None
         self.immediates: Callable[[Any], list[float | int]] | None = None
+        self.with_accumulation: dict[bool, Form] = {}
+        """The forms of the same instructions that add to PSUM, and that do not, where they are known."""
 
 
 FORMS: dict[tuple[Any, ...], Form] = {}

@@ -31,7 +31,7 @@ from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.bank_sharing import with_shared_banks
 from nki.passes.allocation.motion import moved
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
-from nki.passes.allocation.packing import Pinned, first_fit, pack
+from nki.passes.allocation.packing import Pinned, first_fit, pack, plan_of
 from nki.passes.allocation.spilling import check_copies, spilled
 from nki.passes.allocation.splitting import split
 from nki.passes.operand_reuse import in_place
@@ -159,7 +159,10 @@ def _allocate(
     pinned = [Pinned(live, *fixed[live.tensor]) for live in ranges if live.tensor in fixed] if fixed else []
     _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
-    plan = pack(free, space.usable, pinned) if free else []
+    if not fixed:
+        plan = plan_of(core, space, target)
+    else:
+        plan = pack(free, space.usable, pinned) if free else []
     if plan and space.name == "psum" and not pinned:
         offsets = rotated(free, space.align, space.usable // space.align)
         plan = plan if offsets is None else [(0, offset) for offset in offsets]

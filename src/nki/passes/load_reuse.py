@@ -35,7 +35,7 @@ from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.ir.types import Buffer, Tensor
-from nki.passes.allocation.packing import pack
+from nki.passes.allocation.packing import plan_of
 from nki.passes.renaming import in_other_tiles
 from nki.target.memory_spaces import memory_spaces
 from nki.target.model import Target
@@ -143,8 +143,7 @@ def _with_reuse(core: CoreProgram, elsewhere: Collection[Tensor], target: Target
     if not tiles:
         return core
     shorter = in_other_tiles(core, tiles, {gap.last for gap in staying})
-    in_space = live_ranges(shorter, target)[Buffer[space.name]]
-    return core if pack(in_space, space.usable, []) is None else shorter
+    return core if plan_of(shorter, space, target) is None else shorter
 
 
 def _pairs(core: CoreProgram, elsewhere: Collection[Tensor]) -> list[_Pair]:

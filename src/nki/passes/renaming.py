@@ -21,21 +21,35 @@ def renamed(statement: Statement, tensors: Mapping[Tensor, Tensor]) -> Statement
 def renamed_instruction(inst: Inst, tensors: Mapping[Tensor, Tensor]) -> Inst:
     """``inst`` with each key of ``tensors`` replaced by its value; ``inst`` itself where it uses none."""
     changes: dict[int, Access] = {}
+    keeps_form = True
     for number, access in enumerate(inst.accesses()):
-        source = None if access.dynamic is None else access.dynamic.source
-        if access.tensor not in tensors and (source is None or source.tensor not in tensors):
-            continue
-        dynamic = access.dynamic
-        if dynamic is not None and source is not None and source.tensor in tensors:
-            dynamic = Dynamic(same_window(tensors[source.tensor], source), dynamic.step, dynamic.kind)
-        tensor = tensors.get(access.tensor, access.tensor)
-        changes[number] = Access(tensor, access.offset, access.shape, access.strides, access.dtype, dynamic)
-    return inst.with_operands(changes) if changes else inst
+        tensor, dynamic = access.tensor, access.dynamic
+        new = tensors.get(tensor, tensor)
+        if dynamic is None:
+            if new is tensor:
+                continue
+            fresh = access.in_tensor(new)
+        else:
+            source = dynamic.source
+            place = tensors.get(source.tensor, source.tensor)
+            if new is tensor and place is source.tensor:
+                continue
+            index = Dynamic(source.in_tensor(place), dynamic.step, dynamic.kind)
+            fresh = Access(new, access.offset, access.shape, access.strides, access.dtype, index)
+        changes[number] = fresh
+        keeps_form = keeps_form and fresh.form is access.form
+    if not changes:
+        return inst
+    result = inst.with_operands(changes)
+    if keeps_form:
+        result.share_form(inst)
+    return result
 
 
 def in_place_of(old: Inst, new: Inst) -> Inst:
-    """``new``, which is ``old`` on other tiles, with the identity of ``old``."""
-    return new.with_schedule(_identity=old.identity())
+    """``new``, which is ``old`` on other tiles and used nowhere yet, with the identity of ``old``."""
+    new.share_identity(old)
+    return new
 
 
 def in_other_tiles(core: CoreProgram, tiles: Mapping[Tensor, Tensor], without: Collection[int] = ()) -> CoreProgram:
@@ -46,8 +60,3 @@ def in_other_tiles(core: CoreProgram, tiles: Mapping[Tensor, Tensor], without: C
             names = {access.tensor: tiles[access.tensor] for access in touched(statement) if access.tensor in tiles}
             body.append(renamed(statement, names) if names else statement)
     return replace(core.with_body(body), tensors=tuple(tensor for tensor in core.tensors if tensor not in tiles))
-
-
-def same_window(tensor: Tensor, access: Access) -> Access:
-    """The window of ``access``, which has no run-time index, in another tensor of the same shape."""
-    return Access(tensor, access.offset, access.shape, access.strides, access.dtype)

@@ -17,17 +17,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.analysis.liveness import LiveRange, live_ranges, pressure_in_loops
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
 from nki.ir.program import CoreProgram
-from nki.ir.types import Buffer, Tensor
-from nki.passes.allocation.packing import has_address, pack
+from nki.ir.types import Buffer, Form, Tensor
+from nki.passes.allocation.packing import has_address, plan_of
 from nki.passes.order import dependences
-from nki.target.memory_spaces import MemorySpace, memory_spaces
+from nki.target.memory_spaces import memory_spaces
 from nki.target.model import Target
 
 _SHARES: Final = (1.0, 0.95, 0.9, 0.8)
@@ -49,7 +49,8 @@ def moved(core: CoreProgram, target: Target) -> CoreProgram | None:
     found = live_ranges(core, target)
     ranges = [found[Buffer[space.name]] for space in spaces]
     ranges = [[] if has_address(core, of_space) else of_space for of_space in ranges]
-    short = [not _fits(of_space, space) for of_space, space in zip(ranges, spaces, strict=True)]
+    packed = [space for of_space, space in zip(ranges, spaces, strict=True) if of_space]
+    short = [space in packed and plan_of(core, space, target) is None for space in spaces]
     if not any(short):
         return None
     block = _Block.of_core(core, ranges)
@@ -59,14 +60,9 @@ def moved(core: CoreProgram, target: Target) -> CoreProgram | None:
         if body is None:
             return None
         result = core.with_body(body)
-        now = live_ranges(result, target)
-        if all(_fits(now[Buffer[space.name]], space) for of, space in zip(ranges, spaces, strict=True) if of):
+        if all(plan_of(result, space, target) is not None for space in packed):
             return result
     return None
-
-
-def _fits(ranges: Sequence[LiveRange], space: MemorySpace) -> bool:
-    return not ranges or pack(ranges, space.usable) is not None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -103,15 +99,17 @@ class _Block:
         self.tiles_of: list[list[_Tile]] = []
         """The tiles that each statement accesses."""
         filled: list[_Tile | None] = []
+        facts = dict[Form, _Facts]()
         for number, statement in enumerate(body):
-            tensors = dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in known)
-            self.tiles_of.append([known[tensor] for tensor in tensors])
-            fill = _fill(statement)
+            tensors = [access.tensor for access in touched(statement)]
+            accessed = [known[tensor] for tensor in dict.fromkeys(tensors) if tensor in known]
+            self.tiles_of.append(accessed)
+            fill = _fill(statement, facts)
             tile = None if fill is None else known.get(fill)
             if tile is not None and len(tile.uses) == len(tile.fills):
                 tile.fills.append(number)
             filled.append(tile)
-            for tile in self.tiles_of[-1]:
+            for tile in accessed:
                 tile.uses.append(number)
         self._find_sinks(filled)
 
@@ -143,12 +141,32 @@ class _Block:
                 tile.fills.clear()
 
 
-def _fill(statement: Statement) -> Tensor | None:
+class _Facts(NamedTuple):
+    """What all instructions of a form have in common."""
+
+    meets: bool
+    in_hbm: bool
+    """They access HBM."""
+    reads_tiles: bool
+    """They read operands on chip."""
+
+
+def _facts(inst: Inst, known: dict[Form, _Facts]) -> _Facts:
+    form = inst.form
+    facts = known.get(form)
+    if facts is None:
+        in_hbm = any(access.buffer.is_hbm for access in touched(inst))
+        reads_tiles = any(not access.buffer.is_hbm for access in inst.read_operands())
+        facts = known[form] = _Facts(inst.effects.external, in_hbm, reads_tiles)
+    return facts
+
+
+def _fill(statement: Statement, known: dict[Form, _Facts]) -> Tensor | None:
     """The tensor that ``statement`` writes without data from any tile; None if it does something else as well."""
-    if not isinstance(statement, Inst) or _is_bound(statement):
+    if not isinstance(statement, Inst) or _facts(statement, known).reads_tiles or _is_bound(statement):
         return None
     written = {access.tensor for access in statement.changes()}
-    if len(written) != 1 or any(not access.buffer.is_hbm for access in statement.read_operands()):
+    if len(written) != 1:
         return None
     tensor = written.pop()
     indices = statement.indexed_by()
@@ -170,9 +188,14 @@ def _producers(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
     meeting: int | None = None
     since: list[int] = []
     """The statements with an access to HBM since the last meeting."""
+    known = dict[Form, _Facts]()
     for number, statement in enumerate(body):
-        is_meeting = any(inst.effects.external for inst in instructions([statement]))
-        if not is_meeting and not any(access.buffer.is_hbm for access in touched(statement)):
+        if isinstance(statement, Inst):
+            is_meeting, in_hbm, _ = _facts(statement, known)
+        else:
+            is_meeting = any(inst.effects.external for inst in instructions([statement]))
+            in_hbm = any(access.buffer.is_hbm for access in touched(statement))
+        if not is_meeting and not in_hbm:
             continue
         if meeting is not None:
             result[number].add(meeting)
@@ -209,7 +232,7 @@ class _Walk:
             for tile in self.block.tiles_of[number]:
                 if tile.fills and tile.fills[0] == number:
                     heapq.heappush(self.waiting[tile.space], (-tile.sink, -number, tile))
-            while number not in self.postponed:
+            while number not in self.postponed and not self._did_alone(number):
                 needed = self._with_producers([number])
                 peak, used = self._account(needed)
                 space = self._short_of(peak)
@@ -220,10 +243,25 @@ class _Walk:
                     return None
         return [self.body[number] for number in self.order]
 
+    def _did_alone(self, number: int) -> bool:
+        """Do ``number`` if all that it needs is done, and its tiles have room: as of most statements."""
+        if not self.order.keys() >= self.block.producers[number]:
+            return False
+        used, left, tiles = list(self.used), self.left, self.block.tiles_of[number]
+        for tile in tiles:
+            if tile not in left:
+                used[tile.space] += tile.size
+        peak = [most + local.get(number, 0) for most, local in zip(used, self.local, strict=True)]
+        if self._short_of(peak) is not None:
+            return False
+        for tile in tiles:
+            if not (left.get(tile) or len(tile.uses)) > 1:
+                used[tile.space] -= tile.size
+        self._do((number,), peak, used)
+        return True
+
     def _with_producers(self, numbers: list[int]) -> list[int]:
         """``numbers`` and all that they need and that is not done, in program order."""
-        if len(numbers) == 1 and self.order.keys() >= self.block.producers[numbers[0]]:
-            return numbers  # as of most statements
         found: set[int] = set()
         pending = list(numbers)
         while pending:
@@ -252,18 +290,24 @@ class _Walk:
 
     def _short_of(self, peak: _Bytes) -> int | None:
         """The memory that does not suffice for ``peak``."""
-        return next((space for space, most in enumerate(self.capacity) if peak[space] > most), None)
+        for space, most in enumerate(self.capacity):
+            if peak[space] > most:
+                return space
+        return None
 
     def _do(self, numbers: Iterable[int], peak: _Bytes, used: _Bytes) -> None:
         """Do ``numbers``, for which this is the account."""
         self.used = used
         self.peak = list(map(max, self.peak, peak))
+        known = self.left
         for number in numbers:
             self.order[number] = None
             for tile in self.block.tiles_of[number]:
-                self.left[tile] = self.left.get(tile, len(tile.uses)) - 1
-                if not self.left[tile]:
-                    del self.left[tile]
+                left = (known.get(tile) or len(tile.uses)) - 1
+                if left:
+                    known[tile] = left
+                else:
+                    known.pop(tile, None)
 
     def _postpone(self, space: int, number: int, needed: Collection[int] = ()) -> bool:
         """Let the tile with the farthest first use wait, behind ``number`` and not ``needed``; False: none."""

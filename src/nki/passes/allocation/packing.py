@@ -24,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
-from nki.ir.program import CoreProgram
+from nki.ir.program import AnalysisResult, CoreProgram
 from nki.ir.types import Buffer, TileAddress
 from nki.passes.allocation.skyline import skyline
 from nki.target.memory_spaces import QUADRANT, MemorySpace, memory_spaces
 from nki.target.model import Target
 
 ByteRange = tuple[int, int]
+_PLANS: Final = AnalysisResult[dict[tuple[str, int], list[TileAddress] | None]]("plans")
 
 ROOMY_ALIGN: Final = 32
 """If there is room, tensors start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public
@@ -84,13 +85,27 @@ def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = 
     return [(0, offset) for offset in tight]
 
 
+def plan_of(core: CoreProgram, space: MemorySpace, target: Target) -> list[TileAddress] | None:
+    """:func:`pack` for all tiles of ``core`` in one memory, none of which has an address.
+
+    The result is kept with ``core``, and is not to be changed.
+    """
+    plans = core.result(_PLANS)
+    if plans is None:
+        plans = core.keep(_PLANS, {})
+    key = space.name, space.usable
+    if key not in plans:
+        plans[key] = pack(live_ranges(core, target)[Buffer[space.name]], space.usable)
+    return plans[key]
+
+
 def short_memories(core: CoreProgram, target: Target) -> list[MemorySpace]:
     """The memories in which tiles may find no place: of one with an address, only an allocation tells."""
     found = live_ranges(core, target)
     return [
         space
         for space in memory_spaces(target)
-        if (ranges := found[Buffer[space.name]]) and (has_address(core, ranges) or pack(ranges, space.usable) is None)
+        if (ranges := found[Buffer[space.name]]) and (has_address(core, ranges) or plan_of(core, space, target) is None)
     ]
 
 

@@ -41,9 +41,9 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import verify
 from nki.isa.build import copy_by_dma, copy_tile
-from nki.passes.allocation.packing import pack
+from nki.passes.allocation.packing import plan_of
 from nki.passes.allocation.splitting import split
-from nki.passes.renaming import renamed, renamed_instruction, same_window
+from nki.passes.renaming import renamed, renamed_instruction
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
@@ -137,7 +137,7 @@ def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange],
 
 def _is_short(core: CoreProgram, space: MemorySpace, target: Target) -> bool:
     ranges = live_ranges(core, target)[Buffer[space.name]]
-    return bool(ranges) and pack(ranges, space.usable) is None
+    return bool(ranges) and plan_of(core, space, target) is None
 
 
 @dataclass(slots=True, eq=False)
@@ -365,9 +365,7 @@ class _Walk:
                 self.spill.tiles.append(tile.tensor)
             last = self.core.body[tile.last]
             for region in tile.regions():
-                self._insert(
-                    self.after[tile.last], same_window(tile.home, region), same_window(tile.current, region), last
-                )
+                self._insert(self.after[tile.last], region.in_tensor(tile.home), region.in_tensor(tile.current), last)
                 self.spill.stored += region.nbytes
             tile.saved = True
 
@@ -389,7 +387,7 @@ class _Walk:
         if tile.loads is None and tile.home is not None:
             for region in tile.regions():
                 self._insert(
-                    self.before[number], same_window(tile.current, region), same_window(tile.home, region), statement
+                    self.before[number], region.in_tensor(tile.current), region.in_tensor(tile.home), statement
                 )
                 self.spill.reloaded += region.nbytes
 

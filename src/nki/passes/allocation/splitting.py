@@ -48,9 +48,10 @@ def _candidates(core: CoreProgram, memories: Collection[Buffer]) -> set[Tensor]:
     writes: Counter[Tensor] = Counter()
     for statement in core.body:
         often = 1 if isinstance(statement, Inst) else 2
-        for inst in instructions([statement]):
+        for inst in (statement,) if isinstance(statement, Inst) else instructions([statement]):
+            read = [access.tensor for access in inst.reads()]
             for access in inst.writes():
-                if all(read.tensor is not access.tensor for read in inst.reads()):
+                if access.tensor not in read:
                     writes[access.tensor] += often
     return {
         tensor
@@ -78,14 +79,14 @@ class _Splitter:
         current = dict(outer)
         result: list[Statement] = []
         for number, statement in enumerate(body):
-            for tensor in _begun(number, found):
+            for tensor in _begun(number, found) if number in found.begins else ():
                 stays = tensor in found.leaving and last[tensor] == number
                 if tensor not in outer and tensor not in current and tensor not in found.leaving | found.entering:
                     stays = True
                 current[tensor] = outer.get(tensor, tensor) if stays else self._new(tensor, made)
             if isinstance(statement, Inst):
-                changed = {t: new for t in _accessed(statement) if (new := current.get(t, t)) is not t}
-                result.append(in_place_of(statement, renamed_instruction(statement, changed)) if changed else statement)
+                renamed = renamed_instruction(statement, current)
+                result.append(statement if renamed is statement else in_place_of(statement, renamed))
             elif number in found.loops:
                 outside = {t: current.get(t, t) for t in _accessed(statement) if t not in statement.tensors}
                 own: list[Tensor] = []
@@ -110,7 +111,7 @@ class _Splitter:
 
 def _begun(number: int, found: Webs) -> list[Tensor]:
     """The tensors with a web that begins at a statement, without the ones that a loop keeps to itself."""
-    begins = found.begins.get(number, ())
+    begins = found.begins[number]
     loop = found.loops.get(number)
     return sorted((t for t in begins if loop is None or t in loop.leaving), key=attrgetter("name"))
 
