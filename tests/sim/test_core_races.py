@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,15 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.analysis.may_hazards import suspicion_of
 from nki.base.errors import CoreRaceError, UnwrittenReadError
+from nki.base.warning import NkiWarning
 from nki.compilation import pipeline, simulated_run
+from nki.compilation.hazard_check import CheckHazards
 from nki.jit import adapter_for
 from nki.sim.hazards import replay
 
 A = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
+Plans = tuple[tuple[tuple[str, int], ...], ...]
+"""What each core does to which tensor: scatter, store or meet."""
 Step = tuple[str, int, int]
 """What a core does: write or read rows from one number on, as many; or meet."""
 
@@ -177,3 +182,69 @@ def test_more_than_two_cores_race_by_pairs(order: tuple[int, ...]) -> None:
     pair = next(tuple(sorted((writer, other))) for other in others if f"core {other} " in str(caught.value))
     assert f"core {writer} " in str(caught.value)
     assert f"cores={pair}" in caught.value.fix
+
+
+@nki.jit
+def scattering(a, rows, plans):
+    core = nl.program_id(0)
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="out")
+    other = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="other")
+    tile, index = nl.load(a), nl.load(rows)
+    for tensor in (out, other):
+        nl.store(tensor, tile)
+        nisa.core_barrier(data=tensor, cores=(0, 1))
+    for what, number in plans[core]:
+        tensor = (out, other)[number]
+        if what == "meet":
+            nisa.core_barrier(data=tensor, cores=(0, 1))
+        elif what == "scatter":
+            nisa.dma_copy(tensor.ap([[4, 8], [1, 4]], 0, vector_offset=index, indirect_dim=0), tile)
+        else:
+            nl.store(tensor[4 * core : 4 * core + 4], tile[4 * core : 4 * core + 4])
+    return out, other
+
+
+def warned(run: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in caught if w.category is NkiWarning]
+
+
+@st.composite
+def scatters(draw: st.DrawFn) -> Plans:
+    step = st.tuples(st.sampled_from(["scatter", "store"]), st.integers(0, 1))
+    between = st.lists(step, max_size=2)
+    meets = draw(st.lists(st.integers(0, 1), max_size=2))
+    plans: list[tuple[tuple[str, int], ...]] = []
+    for _ in range(2):
+        plan = draw(between)
+        for tensor in meets:
+            plan += [("meet", tensor), *draw(between)]
+        plans.append(tuple(plan))
+    return tuple(plans)
+
+
+@settings(max_examples=40)
+@given(scatters())
+def test_only_the_writes_tell_what_all_accesses_tell_of_scatters(
+    plans: tuple[tuple[tuple[str, int], ...], ...],
+) -> None:
+    arguments = (A, np.arange(8, dtype=np.int32)[:, None], plans)
+    specs = scattering.specs(scattering.bind(arguments, {}), adapter_for(arguments, {}))
+    target = scattering.chosen_target()
+    program = pipeline.compile(scattering.func, specs, target, grid=(2,), stop="accumulate")
+    suspicion = suspicion_of(program)
+    want = warned(lambda: replay.check(program, target))
+    assert not suspicion.of_hazards and bool(suspicion.of_writes) >= bool(want)
+    assert warned(lambda: replay.warn_of_writes(program, target, suspicion.of_writes)) == want
+    assert warned(lambda: CheckHazards().run(program, target)) == want
+
+
+def test_cores_that_scatter_into_one_tensor_are_warned_about_once() -> None:
+    plans = (("scatter", 0), ("scatter", 0), ("store", 1)), (("store", 0), ("store", 1))
+    arguments = (A, np.arange(8, dtype=np.int32)[:, None], plans)
+    specs = scattering.specs(scattering.bind(arguments, {}), adapter_for(arguments, {}))
+    target = scattering.chosen_target()
+    (message,) = warned(lambda: pipeline.compile(scattering.func, specs, target, grid=(2,), stop="hazards"))
+    assert "'out' (8, 4) float32 in shared_hbm is written on core 0 at places" in message and "core 1 writes" in message
