@@ -26,7 +26,7 @@ from nki.ir.types import Access, Buffer, Tensor
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What a replay has to decide; false if it has nothing to decide."""
+    """The questions that a replay has to decide; false if there are none."""
 
     of_hazards: bool
     """A hazard may be certain."""

@@ -332,7 +332,7 @@ class Inst(NkiInstruction):
         self._form = other.form
 
     def share_identity(self, other: Inst) -> None:
-        """Take the identity of ``other``, in the place of which the instruction comes."""
+        """Take the identity of ``other``, which the instruction replaces."""
         self._identity = other.identity()
 
     def identity(self) -> int:

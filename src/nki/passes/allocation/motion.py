@@ -142,7 +142,7 @@ class _Block:
 
 
 class _Facts(NamedTuple):
-    """What all instructions of a form have in common."""
+    """Facts that all instructions of a form have in common."""
 
     meets: bool
     in_hbm: bool

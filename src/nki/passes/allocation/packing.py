@@ -86,7 +86,7 @@ def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = 
 
 
 def plan_of(core: CoreProgram, space: MemorySpace, target: Target) -> list[TileAddress] | None:
-    """:func:`pack` for all tiles of ``core`` in one memory, none of which has an address.
+    """:func:`pack` for all tiles of ``core`` in one memory, where no tile has an address.
 
     The result is kept with ``core``, and is not to be changed.
     """
