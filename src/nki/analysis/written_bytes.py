@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
+
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet, Mask
 from nki.ir.instruction import Inst
@@ -26,7 +28,7 @@ class WrittenBytes:
     have one number, and a question about one of them is answered for all.
     """
 
-    __slots__ = ("_answers", "_before", "_number", "_numbers", "of")
+    __slots__ = ("_all_missing", "_answers", "_before", "_number", "_numbers", "of")
 
     def __init__(self) -> None:
         self.of: dict[Tensor, ByteSet] = {}
@@ -37,6 +39,8 @@ class WrittenBytes:
         """By the number of a tensor, or the form of one without writes, and its next write: its number then."""
         self._answers: dict[tuple[int, AccessPattern], bool] = {}
         """The results of :meth:`contains`, by the number of the tensor."""
+        self._all_missing: dict[tuple[int, AccessPattern], bool] = {}
+        """The same of :meth:`missing`, where that is all of the elements, or none."""
 
     @property
     def is_in_loop(self) -> bool:
@@ -92,7 +96,17 @@ class WrittenBytes:
 
     def missing(self, access: Access) -> Mask | None:
         """The elements of ``access``, in its shape, that are not all written; None if there are none."""
-        return self.of.get(access.tensor, ByteSet(access.tensor)).missing(access)
+        written = self.of.get(access.tensor)
+        if written is None:
+            return np.ones(access.shape, np.bool_)
+        key = self._number[access.tensor], pattern_of(access)
+        all_missing = self._all_missing.get(key)
+        if all_missing is not None:
+            return np.ones(access.shape, np.bool_) if all_missing else None
+        found = written.missing(access)
+        if found is None or found.all():
+            self._all_missing[key] = found is not None
+        return found
 
 
 class WriteAnalysis(ABC):
