@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.codegen.routine import emit_routine
+from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import RoutineText, definitions
+from nki.base import element_types as dt
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.instructions.nc_matmul import NcMatmul
 from nki.numerics.llvm_jit import engine
 from tests.support.native_calls import call
 
@@ -65,6 +72,28 @@ def test_numbers_that_differ_alike_are_one_argument() -> None:
     for n in (3, 4, 5):
         call(code.addresses[f"r{n}"], memory, 10)
     assert memory.tolist() == [0, 0, 0, *(n * _LONG * (10 + 1) + 7 for n in (3, 4, 5)), 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.bfloat16, dt.float8_e4m3], ids=str)
+def test_skinny_matmuls_of_all_sizes_call_one_micro_kernel(dtype: dt.DType) -> None:
+    """Written into the routine of each size they were most of what LLVM compiled of kernels that generate tokens."""
+    texts = [
+        _skinny(dtype, depth, columns, accumulate)
+        for depth, columns, accumulate in ((128, 512, True), (96, 256, False))
+    ]
+    called = [set(re.findall(r'call void @"(nki_skinny[^"]*)"', text)) for text in texts]
+    assert called[0] == called[1] and called[0]
+    assert not any("llvm.fma" in text for text in texts)
+
+
+def _skinny(dtype: dt.DType, depth: int, columns: int, accumulate: bool) -> str:
+    """The IR of the routine of a matmul of two rows."""
+    left, right = (Tensor(name, (depth, size), dtype, Buffer.sbuf) for name, size in (("left", 2), ("right", columns)))
+    out = Tensor("out", (2, columns), dt.float32, Buffer.psum)
+    inst = NcMatmul(Access.whole(out), Access.whole(left), Access.whole(right), accumulate=accumulate)
+    module = ir.Module("test")
+    emit_routine(module, "r", inst, aliases(inst), engine().vector_width)
+    return str(module)
 
 
 def rows_of_many_widths(x: Any) -> Any:

@@ -10,7 +10,6 @@ takes a unit: add a row and a file with its emitter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
@@ -69,10 +68,6 @@ class MatrixUnit:
     def module(self) -> Module:
         """The module with all its routines."""
         return f"nki_matmul_{self.name}", self._made, self.passes
-
-    def compiled_ahead(self) -> AbstractContextManager[None]:
-        """Inside, the unit's routines are compiled in another thread, so that :meth:`address` waits less."""
-        return engine().ahead([self.module])
 
     def _made(self) -> str:
         module = ir.Module(f"nki_matmul_{self.name}")

@@ -26,12 +26,13 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import decode, storage_type, upper_halves
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
+from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows, skinny_modules
 from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Stream, partition_step, streams_of
 from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Assign, Matmul, MemRef, loads, subexpressions
 from nki.base import element_types as dt
 from nki.ir.layout import Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
+from nki.numerics.llvm_jit import Module
 from nki.numerics.matmul.amx import AS_SUMMED
 from nki.numerics.matmul.contract import BLOCK, BLOCKS, CHAIN, GROUP, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, PANEL
 from nki.numerics.matmul.host import bf16_unit, columns_of_block, has_blocks
@@ -47,9 +48,15 @@ _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 
 
-def calls_float32(s: Matmul) -> bool:
-    """True if ``s`` calls the micro-kernel of float32 numbers."""
-    return not (s.has_few_rows or s.is_column) and NARROW.isdisjoint((s.left.dtype, s.right.dtype))
+def kernels_of(s: Matmul) -> list[Module]:
+    """The modules with the micro-kernels of float32 numbers that ``s`` calls."""
+    if s.has_few_rows or s.is_column:
+        return skinny_modules(s)
+    return [float32_unit(s.by_groups).module] if _is_float32(s) else []
+
+
+def _is_float32(s: Matmul) -> bool:
+    return NARROW.isdisjoint((s.left.dtype, s.right.dtype))
 
 
 def emit_matmul(r: FunctionBuilder, s: Matmul) -> None:
@@ -59,7 +66,7 @@ def emit_matmul(r: FunctionBuilder, s: Matmul) -> None:
         emit_few_rows(r, s)
     elif s.is_column:
         emit_column(r, s)
-    elif calls_float32(s):
+    elif _is_float32(s):
         _emit_float32(r, s, rows)
     else:
         unit = bf16_unit() if s.by_groups and s.left.rows <= MOST_ROWS else None

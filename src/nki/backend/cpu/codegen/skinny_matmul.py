@@ -3,22 +3,51 @@
 The moving operand is read once, where it lies, and converted in registers. Such a matmul is bound by memory: to copy
 or to convert that operand first would take longer than the matmul. The columns of the result do not depend on each
 other; a routine may take a range of them where others take a range of partitions.
+
+Routines call micro-kernels (:class:`_Kernel`) that are told sizes and distances: written into each routine, the code
+of one took LLVM 0.24 s, and a kernel may have fifteen of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.elementwise_loops import emit_assign
-from nki.backend.cpu.codegen.function import FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Matmul, MemRef, load_of
 from nki.base import element_types as dt
-from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
+from nki.base.element_types import DType
+from nki.numerics.llvm import (
+    F32,
+    I8,
+    I64,
+    LINE,
+    POINTER,
+    VOID,
+    Builder,
+    Matrix,
+    Value,
+    Variable,
+    Vectors,
+    constant,
+    element,
+    i64,
+    intrinsic,
+    prefetch,
+    smaller,
+    splat,
+    steps,
+    taken,
+    while_,
+    write_sums,
+)
+from nki.numerics.llvm_jit import Module, Passes, engine
 from nki.numerics.matmul.contract import CHAIN
 
 _SUMS: Final = {4: 24, 8: 10, 16: 24}
@@ -33,34 +62,51 @@ _FETCHED: Final = 512
 """Bytes of a row of a block up to which rows are fetched in advance: the processor sees no pattern in them."""
 _ROWS_AHEAD: Final = 32
 """Rows that are fetched in advance; far more of a power of two in length would not fit the sets of the cache."""
+_ARGUMENTS: Final = (POINTER, I64, POINTER, I64, POINTER, *[I64] * 6)
 
 
 def emit_few_rows(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s``, for the columns in the routine's range if it has one."""
-    left = _as_float32(r, s.left)
-    sums = _SUMS[r.lanes]
-    blocks = -(-s.target.rows // (sums // _LEAST_VECTORS))
-    height = -(-s.target.rows // blocks)
-    column = Variable(r.b)
-    last = r.last if r.by_columns else i64(s.target.columns)
-    for first in range(0, s.target.rows, height):
-        rows = range(first, min(first + height, s.target.rows))
-        column.set(r.first if r.by_columns else i64(0))
-        widest = min(_MOST_VECTORS, sums // height)
-        for vectors in (widest, *(v for v in (8, 4, 2, 1) if v < widest)):
-            with steps(r.b, last, vectors * r.lanes, column) as here:
-                _Block(r, s, left, rows, here).emit(vectors, r.lanes)
-        for width in (w for w in (8, 4, 2, 1) if s.target.columns % r.lanes & w and w < r.lanes):
-            with steps(r.b, last, width, column) as here:
-                _Block(r, s, left, rows, here).emit(1, width)
+    left, right = _as_float32(r, s.left), s.right
+    columns = (r.first, r.last) if r.by_columns else (i64(0), i64(s.target.columns))
+    panels = i64(right.dims[0][0] if len(right.dims) > 1 else 0)
+    moving = [r.address(right), i64(right.row_step), panels]
+    for first, kernel in _kernels(s, r.lanes):
+        stationary = [r.move(r.address(left), i64(4 * first)), i64(left.row_step)]
+        place = r.move(r.address(s.target), i64(4 * first * s.target.row_step))
+        sizes = [*columns, i64(left.rows), i64(int(s.accumulate))]
+        address = engine().fixed(*kernel.module)[kernel.name]
+        r.call(address, [place, i64(s.target.row_step), *stationary, *moving, *sizes])
 
 
 def emit_column(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s`` with a dense column as its result: a row, if both operands change places."""
-    target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
     by_columns, r.by_columns = r.by_columns, bool(r.per_partition(s.target.rows))
-    emit_few_rows(r, Matmul(target, s.right, s.left, s.accumulate, s.by_groups))
+    emit_few_rows(r, _as_row(s))
     r.by_columns = by_columns
+
+
+def skinny_modules(s: Matmul) -> list[Module]:
+    """The modules with the micro-kernels that ``s``, of few rows or of one column, calls."""
+    row = s if s.has_few_rows else _as_row(s)
+    return [kernel.module for kernel in dict.fromkeys(kernel for _, kernel in _kernels(row, engine().vector_width))]
+
+
+def _as_row(s: Matmul) -> Matmul:
+    target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
+    return Matmul(target, s.right, s.left, s.accumulate, s.by_groups)
+
+
+def _kernels(s: Matmul, lanes: int) -> list[tuple[int, _Kernel]]:
+    """The micro-kernels of ``s``, each with its first row."""
+    rows, panel = s.target.rows, s.right.dims[1][1] if len(s.right.dims) > 1 else 0
+    blocks = -(-rows // (_SUMS[lanes] // _LEAST_VECTORS))
+    height = -(-rows // blocks)
+    is_ragged = s.target.columns % lanes != 0
+    return [
+        (first, _Kernel(s.right.dtype, min(height, rows - first), lanes, s.by_groups, panel, is_ragged))
+        for first in range(0, rows, height)
+    ]
 
 
 def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
@@ -73,96 +119,164 @@ def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A micro-kernel, compiled once for all matmuls that differ in sizes and distances alone.
+
+    ::
+
+        void NAME(float *out, i64 ldo, const float *stationary, i64 lds, const void *moving, i64 ldm, i64 panels,
+                  i64 first, i64 last, i64 depth, i64 accumulate)
+
+    Of ``rows`` rows of the result, the columns from ``first`` to ``last``. ``ldo``, ``lds`` and ``ldm`` count elements
+    from row to row, ``panels`` elements from one panel of ``panel`` columns of ``moving``, which is of ``dtype``, to
+    the next; with ``panel`` 0 rows are plain. ``is_ragged``: the columns need not be whole vectors.
+    """
+
+    dtype: DType
+    rows: int
+    lanes: int
+    by_groups: bool
+    panel: int
+    is_ragged: bool
+
+    @property
+    def name(self) -> str:
+        """Its name, which is the module's, too."""
+        words = [f"nki_skinny_{self.dtype.name}_{self.rows}x{self.lanes}"]
+        words += ["by_groups"] * self.by_groups + [f"panels_{self.panel}"] * (self.panel > 0)
+        return "_".join(words + ["ragged"] * self.is_ragged)
+
+    @property
+    def module(self) -> Module:
+        """The module with it alone."""
+        return self.name, self._made, Passes.brief
+
+    def _made(self) -> str:
+        module = ir.Module(self.name)
+        function = ir.Function(module, ir.FunctionType(VOID, _ARGUMENTS), self.name)
+        b = ir.IRBuilder(function.append_basic_block())
+        column = Variable(b, start=function.args[7])
+        widest = min(_MOST_VECTORS, _SUMS[self.lanes] // self.rows)
+        for vectors in (widest, *(v for v in (8, 4, 2, 1) if v < widest)):
+            self._columns(b, function, column, vectors, self.lanes)
+        for width in (w for w in (8, 4, 2, 1) if self.is_ragged and w < self.lanes):
+            self._columns(b, function, column, 1, width)
+        b.ret_void()
+        return taken(module)
+
+    def _columns(self, b: Builder, function: ir.Function, column: Variable, vectors: int, width: int) -> None:
+        """Blocks of ``vectors`` vectors of ``width`` columns, as many as fit."""
+        with steps(b, function.args[8], vectors * width, column) as here:
+            _Block(b, self, function.args, vectors, width).emit(here)
+
+
 class _Block:
-    """The matmul of ``rows`` and of columns from ``here`` on; its sums stay in registers."""
+    """The matmul of ``vectors`` vectors of ``width`` columns; its sums stay in registers."""
 
-    def __init__(self, r: FunctionBuilder, s: Matmul, left: MemRef, rows: range, here: Value) -> None:
-        self.r, self.s, self.left, self.rows, self.here = r, s, left, rows, here
+    def __init__(self, b: Builder, kernel: _Kernel, args: Sequence[Value], vectors: int, width: int) -> None:
+        self.b, self.kernel, self.vectors, self.width = b, kernel, vectors, width
+        self.out, self.ldo, self.stationary, self.lds, self.moving, ldm, self.panels = args[:7]
+        self.depth, self.accumulate = args[9:]
+        self.kind = ir.VectorType(F32, width) if width > 1 else F32
+        self.pitch = b.mul(ldm, i64(kernel.dtype.itemsize))
+        self.row, self.weights, self.shift = Variable(b), Variable(b, POINTER), Variable(b)
 
-    def emit(self, vectors: int, width: int) -> None:
-        """Emit the matmul for ``vectors`` vectors of ``width`` columns."""
-        r, b, s = self.r, self.r.b, self.s
-        kind = ir.VectorType(F32, width) if width > 1 else F32
-        sums = [[r.local(kind, constant(kind, 0.0)) for _ in range(vectors)] for _ in self.rows]
-        starts = [self._moving(vector * width) for vector in range(vectors)]
-        left, right = self.left, s.right
+    def emit(self, here: Value) -> None:
+        """Emit the matmul for columns from ``here`` on."""
+        b, rows = self.b, self.kernel.rows
+        starts = [self._moving(here, vector * self.width) for vector in range(self.vectors)]
+        self.row.set(i64(0))
+        self.weights.set(self.stationary)
+        self.shift.set(i64(0))
+        step = partial(self._step, starts, self._distances())
+        sums = self._by_groups(step) if self.kernel.by_groups else self._chain(self.depth, step)
+        adds = b.icmp_signed("!=", self.accumulate, i64(0))
+        out = Matrix(self.out, self.ldo)
+        places = [
+            out.at(b, i64(row), b.add(here, i64(vector * self.width)))
+            for row in range(rows)
+            for vector in range(self.vectors)
+        ]
+        v = Vectors(b, self.width)
+        write_sums(b, adds, [(v, total, place) for total, place in zip(sums, places, strict=True)])
 
-        def step(k: Value) -> None:
-            shift = b.mul(k, i64(right.row_step * right.dtype.itemsize))
-            stored = storage_type(right.dtype, width)
-            loaded = [b.load(r.move(at, shift), typ=stored, align=right.dtype.itemsize) for at in starts]
-            self._fetch(starts[0], k, vectors * width * right.dtype.itemsize)
-            columns = [decode(b, vector, right.dtype) for vector in loaded]
-            weights = r.move(r.address(left), b.mul(k, i64(4 * left.row_step)))
-            for row, totals in zip(self.rows, sums, strict=True):
-                weight = splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), kind)
-                for column, total in zip(columns, totals, strict=True):
-                    b.store(intrinsic(b, "fma", kind, [weight, column, b.load(total, typ=kind)]), total)
+    def _sums(self, number: float = 0.0) -> list[Variable]:
+        return [
+            Variable(self.b, self.kind, constant(self.kind, number)) for _ in range(self.kernel.rows * self.vectors)
+        ]
 
-        if s.by_groups:
-            self._by_groups(sums, step)
-        else:
-            r.counted_loop(left.rows, 1, step)
-        for row, totals in zip(self.rows, sums, strict=True):
-            for vector, total in enumerate(totals):
-                offset = b.add(self.here, i64(row * s.target.row_step + vector * width))
-                place = r.move(r.address(s.target), b.mul(offset, i64(4)))
-                value = b.load(total, typ=kind)
-                if s.accumulate:
-                    value = b.fadd(b.load(place, typ=kind, align=4), value)
-                b.store(canonical_nan(b, value), place, align=4)
+    def _step(self, starts: Sequence[Value], ahead: tuple[Value, Value, Value], sums: Sequence[Variable]) -> None:
+        """Add the products of one row of both operands to ``sums``, and go on to the next row."""
+        b, dtype = self.b, self.kernel.dtype
+        shift, weights = self.shift.get(), self.weights.get()
+        stored = storage_type(dtype, self.width)
+        loaded = [b.load(_moved(b, at, shift), typ=stored, align=dtype.itemsize) for at in starts]
+        self._fetch(starts[0], shift, ahead)
+        columns = [decode(b, vector, dtype) for vector in loaded]
+        slots = iter(sums)
+        for row in range(self.kernel.rows):
+            weight = splat(b, b.load(element(b, weights, row), typ=F32, align=4), self.kind)
+            for column in columns:
+                total = next(slots)
+                total.set(intrinsic(b, "fma", self.kind, [weight, column, total.get()]))
+        self.row.set(b.add(self.row.get(), i64(1)))
+        self.weights.set(element(b, weights, self.lds))
+        self.shift.set(b.add(shift, self.pitch))
 
-    def _by_groups(self, sums: list[list[Value]], step: Callable[[Value], None]) -> None:
-        """Run ``step``, which adds to ``sums``, for all rows, by groups."""
-        r, b, depth = self.r, self.r.b, self.left.rows
-        slots = [slot for each in sums for slot in each]
-        kind = slots[0].allocated_type
-        zero = constant(kind, 0.0)
-        totals = [r.local(kind, zero) for _ in slots]
+    def _chain(self, stop: Value, step: Callable[[Sequence[Variable]], None]) -> list[Value]:
+        """The sums of the rows before ``stop`` that are left."""
+        sums = self._sums()
+        with while_(self.b, lambda: self.b.icmp_signed("<", self.row.get(), stop)):
+            step(sums)
+        return [total.get() for total in sums]
 
-        def chain(first: Value, count: int) -> list[Value]:
-            """The sums of ``count`` rows, which are 0 again afterwards."""
-            r.counted_loop(count, 1, lambda k: step(b.add(first, k)))
-            results = [b.load(slot, typ=kind) for slot in slots]
-            for slot in slots:
-                b.store(zero, slot)
-            return results
+    def _by_groups(self, step: Callable[[Sequence[Variable]], None]) -> list[Value]:
+        """The sums of all rows, by groups of two chains."""
+        b, totals = self.b, self._sums()
+        with while_(b, lambda: b.icmp_signed("<", self.row.get(), self.depth)):
+            group = self._sums(-0.0)  # to which a number is added without a change
+            end = smaller(b, b.add(self.row.get(), i64(2 * CHAIN)), self.depth)
+            with while_(b, lambda: b.icmp_signed("<", self.row.get(), end)):
+                chain = self._chain(smaller(b, b.add(self.row.get(), i64(CHAIN)), end), step)
+                for total, one in zip(group, chain, strict=True):
+                    total.set(b.fadd(total.get(), one))
+            for total, one in zip(totals, group, strict=True):
+                total.set(b.fadd(total.get(), one.get()))
+        return [total.get() for total in totals]
 
-        def group(first: Value, count: int) -> None:
-            results = chain(first, min(count, CHAIN))
-            if count > CHAIN:
-                second = chain(b.add(first, i64(CHAIN)), count - CHAIN)
-                results = [b.fadd(one, two) for one, two in zip(results, second, strict=True)]
-            for total, result in zip(totals, results, strict=True):
-                b.store(b.fadd(b.load(total, typ=kind), result), total)
+    def _distances(self) -> tuple[Value, Value, Value]:
+        """For :meth:`_fetch`: rows ahead, bytes to that row, and bytes to a row of the next block instead."""
+        b = self.b
+        ahead = smaller(b, self.depth, _ROWS_AHEAD)
+        back = b.mul(b.sub(ahead, self.depth), self.pitch)
+        return ahead, b.mul(ahead, self.pitch), b.add(back, i64(self._nbytes))
 
-        whole = depth // (2 * CHAIN)
-        r.counted_loop(whole, 1, lambda number: group(b.mul(number, i64(2 * CHAIN)), 2 * CHAIN))
-        if rest := depth % (2 * CHAIN):
-            group(i64(whole * 2 * CHAIN), rest)
-        for slot, total in zip(slots, totals, strict=True):
-            b.store(b.load(total, typ=kind), slot)
+    @property
+    def _nbytes(self) -> int:
+        return self.vectors * self.width * self.kernel.dtype.itemsize
 
-    def _fetch(self, start: Value, k: Value, nbytes: int) -> None:
+    def _fetch(self, start: Value, shift: Value, ahead: tuple[Value, Value, Value]) -> None:
         """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last row the bytes of the next
         block.
         """
-        b, right = self.r.b, self.s.right
-        if nbytes > _FETCHED or len(right.dims) > 1:
+        b, (rows, onward, following) = self.b, ahead
+        if self._nbytes > _FETCHED or self.kernel.panel:
             return
-        later = b.add(k, i64(min(_ROWS_AHEAD, right.rows)))
-        beyond = b.icmp_signed(">=", later, i64(right.rows))
-        row = b.select(beyond, b.sub(later, i64(right.rows)), later)
-        shift = b.add(b.mul(row, i64(right.row_step * right.dtype.itemsize)), b.select(beyond, i64(nbytes), i64(0)))
-        for line in range(0, nbytes, LINE):
-            prefetch(b, self.r.move(start, b.add(shift, i64(line))))
+        beyond = b.icmp_signed(">=", b.add(self.row.get(), rows), self.depth)
+        shift = b.add(shift, b.select(beyond, following, onward))
+        for line in range(0, self._nbytes, LINE):
+            prefetch(b, _moved(b, start, b.add(shift, i64(line))))
 
-    def _moving(self, column: int) -> Value:
-        """The address of the moving operand's first row, ``column`` columns behind the first one of the block."""
-        b, right = self.r.b, self.s.right
-        offset = b.add(self.here, i64(column))
-        if len(right.dims) > 1:
-            (step, _), (_, panel) = right.dims
+    def _moving(self, here: Value, column: int) -> Value:
+        """The address of the moving operand's first row, ``column`` columns behind ``here``."""
+        b, panel = self.b, self.kernel.panel
+        offset = b.add(here, i64(column))
+        if panel:
             number = b.sdiv(offset, i64(panel))
-            offset = b.add(b.mul(number, i64(step)), b.sub(offset, b.mul(number, i64(panel))))
-        return self.r.move(self.r.address(right), b.mul(offset, i64(right.dtype.itemsize)))
+            offset = b.add(b.mul(number, self.panels), b.sub(offset, b.mul(number, i64(panel))))
+        return _moved(b, self.moving, b.mul(offset, i64(self.kernel.dtype.itemsize)))
+
+
+def _moved(b: Builder, pointer: Value, nbytes: Value) -> Value:
+    return element(b, pointer, nbytes, I8)
