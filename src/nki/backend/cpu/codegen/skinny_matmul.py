@@ -58,6 +58,11 @@ _LEAST_VECTORS: Final = 3
 """Vectors of columns for each stationary element that is loaded; where that needs too many sums, rows are taken in
 turns.
 """
+_SUMS_OF_BYTES: Final = {4: 24, 8: 8, 16: 24}
+_LEAST_OF_BYTES: Final = {4: 3, 8: 1, 16: 3}
+"""The same for a moving operand of 8-bit numbers, by the lanes of a vector: to convert a vector takes as long as five
+products and constants in registers, so that AVX2 converts one for up to eight rows.
+"""
 _FETCHED: Final = 512
 """Bytes of a row of a block up to which rows are fetched in advance: the processor sees no pattern in them."""
 _ROWS_AHEAD: Final = 32
@@ -100,11 +105,14 @@ def _as_row(s: Matmul) -> Matmul:
 def _kernels(s: Matmul, lanes: int) -> list[tuple[int, _Kernel]]:
     """The micro-kernels of ``s``, each with its first row."""
     rows, panel = s.target.rows, s.right.dims[1][1] if len(s.right.dims) > 1 else 0
-    blocks = -(-rows // (_SUMS[lanes] // _LEAST_VECTORS))
+    are_bytes = s.right.dtype.itemsize == 1
+    sums, least = (_SUMS_OF_BYTES[lanes], _LEAST_OF_BYTES[lanes]) if are_bytes else (_SUMS[lanes], _LEAST_VECTORS)
+    blocks = -(-rows // (sums // least))
     height = -(-rows // blocks)
+    vectors = min(_MOST_VECTORS, sums // height)  # of the last rows, too: the cache lines are the same ones
     is_ragged = s.target.columns % lanes != 0
     return [
-        (first, _Kernel(s.right.dtype, min(height, rows - first), lanes, s.by_groups, panel, is_ragged))
+        (first, _Kernel(s.right.dtype, min(height, rows - first), vectors, lanes, s.by_groups, panel, is_ragged))
         for first in range(0, rows, height)
     ]
 
@@ -128,13 +136,15 @@ class _Kernel:
         void NAME(float *out, i64 ldo, const float *stationary, i64 lds, const void *moving, i64 ldm, i64 panels,
                   i64 first, i64 last, i64 depth, i64 accumulate)
 
-    Of ``rows`` rows of the result, the columns from ``first`` to ``last``. ``ldo``, ``lds`` and ``ldm`` count elements
-    from row to row, ``panels`` elements from one panel of ``panel`` columns of ``moving``, which is of ``dtype``, to
-    the next; with ``panel`` 0 rows are plain. ``is_ragged``: the columns need not be whole vectors.
+    Of ``rows`` rows of the result, the columns from ``first`` to ``last``, up to ``vectors`` vectors of them at a time.
+    ``ldo``, ``lds`` and ``ldm`` count elements from row to row, ``panels`` elements from one panel of ``panel`` columns
+    of ``moving``, which is of ``dtype``, to the next; with ``panel`` 0 rows are plain. ``is_ragged``: the columns need
+    not be whole vectors.
     """
 
     dtype: DType
     rows: int
+    vectors: int
     lanes: int
     by_groups: bool
     panel: int
@@ -143,7 +153,7 @@ class _Kernel:
     @property
     def name(self) -> str:
         """Its name, which is the module's, too."""
-        words = [f"nki_skinny_{self.dtype.name}_{self.rows}x{self.lanes}"]
+        words = [f"nki_skinny_{self.dtype.name}_{self.rows}x{self.vectors}x{self.lanes}"]
         words += ["by_groups"] * self.by_groups + [f"panels_{self.panel}"] * (self.panel > 0)
         return "_".join(words + ["ragged"] * self.is_ragged)
 
@@ -157,8 +167,7 @@ class _Kernel:
         function = ir.Function(module, ir.FunctionType(VOID, _ARGUMENTS), self.name)
         b = ir.IRBuilder(function.append_basic_block())
         column = Variable(b, start=function.args[7])
-        widest = min(_MOST_VECTORS, _SUMS[self.lanes] // self.rows)
-        for vectors in (widest, *(v for v in (8, 4, 2, 1) if v < widest)):
+        for vectors in (self.vectors, *(v for v in (8, 4, 2, 1) if v < self.vectors)):
             self._columns(b, function, column, vectors, self.lanes)
         for width in (w for w in (8, 4, 2, 1) if self.is_ragged and w < self.lanes):
             self._columns(b, function, column, 1, width)
@@ -246,11 +255,11 @@ class _Block:
         return [total.get() for total in totals]
 
     def _distances(self) -> tuple[Value, Value, Value]:
-        """For :meth:`_fetch`: rows ahead, bytes to that row, and bytes to a row of the next block instead."""
+        """For :meth:`_fetch`: rows that have one ahead, bytes to that, and bytes to a row of the next block instead."""
         b = self.b
         ahead = smaller(b, self.depth, _ROWS_AHEAD)
-        back = b.mul(b.sub(ahead, self.depth), self.pitch)
-        return ahead, b.mul(ahead, self.pitch), b.add(back, i64(self._nbytes))
+        rows = b.sub(self.depth, ahead)
+        return rows, b.mul(ahead, self.pitch), b.sub(i64(self._nbytes), b.mul(rows, self.pitch))
 
     @property
     def _nbytes(self) -> int:
@@ -263,7 +272,7 @@ class _Block:
         b, (rows, onward, following) = self.b, ahead
         if self._nbytes > _FETCHED or self.kernel.panel:
             return
-        beyond = b.icmp_signed(">=", b.add(self.row.get(), rows), self.depth)
+        beyond = b.icmp_signed(">=", self.row.get(), rows)
         shift = b.add(shift, b.select(beyond, following, onward))
         for line in range(0, self._nbytes, LINE):
             prefetch(b, _moved(b, start, b.add(shift, i64(line))))
