@@ -41,6 +41,12 @@ class ByteGrid:
         """The grid of one cell, ``rows`` of ``length`` bytes. ``value`` is a bool or a NumPy scalar."""
         return cls(_cuts(0, rows), _cuts(0, length), np.full((1, 1), value))
 
+    @classmethod
+    def of_bytes(cls, tensor: Tensor, values: Cells) -> ByteGrid:
+        """The grid with these values of all bytes of ``tensor``, in order."""
+        rows, length = row_form(tensor)
+        return _compact(np.arange(rows + 1), np.arange(length + 1), values.reshape(rows, length))
+
     def is_uniform(self, value: Any) -> bool:
         """True if all bytes have that value."""
         return self.cells.size == 1 and bool(self.cells[0, 0] == value)
@@ -101,6 +107,15 @@ class ByteGrid:
             return None
         return self.cells[_covered(self.rows, box[0])][:, _covered(self.columns, box[1])]
 
+    def has_any(self, pattern: AccessPattern) -> bool:
+        """True if a byte of ``pattern`` is true."""
+        cells = self.cells_of(pattern)
+        return bool((self.entries_of(pattern, 1) if cells is None else cells).any())
+
+    def mapped(self, function: Callable[[Cells], Cells]) -> ByteGrid:
+        """The grid with ``function`` of its values."""
+        return _compact(self.rows, self.columns, function(self.cells))
+
     def elements_of(self, pattern: AccessPattern) -> NDArray[np.bool_]:
         """For each element of ``pattern``, in its shape: True if all bytes of the element are true."""
         size, length, start = pattern[3], int(self.columns[-1]), ByteRanges.of(pattern).start
@@ -148,9 +163,10 @@ class ByteGrid:
         cells = np.repeat(self.cells, np.diff(self.rows), axis=0).reshape(1, -1)
         return _compact(_cuts(0, 1), np.append(cuts, count * length), cells)
 
-    def count(self, chosen: NDArray[np.bool_]) -> int:
-        """The number of bytes in the ``chosen`` cells."""
-        return int(np.diff(self.rows) @ chosen @ np.diff(self.columns))
+    def count(self, chosen: NDArray[np.bool_] | None = None) -> int:
+        """The number of bytes in the ``chosen`` cells, or in those that are true."""
+        cells = self.cells if chosen is None else chosen
+        return int(np.diff(self.rows) @ cells @ np.diff(self.columns))
 
     def entries(self, grain: int = 1) -> Cells:
         """A value for each ``grain`` bytes of the tensor, in order; all cuts are at multiples of ``grain``."""

@@ -27,7 +27,7 @@ from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, Write, per_byte
 from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
-from nki.sim.hazards.messages import ByteMask, ExecutionLog, ReadErrors, first_box, out_of_range_error
+from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
 from nki.sim.hazards.placed_tiles import PlacedTiles
 from nki.sim.hazards.psum_groups import PsumGroups
 from nki.sim.hazards.required_contents import check_contents, required_contents
@@ -99,9 +99,9 @@ class Launch:
             if is_poisoned(times).any():
                 raise self._of_output(tensor, shadow)
             if tensor.span is not None:
-                missing = shadow.byte_mask(whole, times == 0)
-                share = f"{missing.mean():.1%} of it, {first_box(tensor, missing)},"
-                _warn_of_rest(tensor, "" if missing.all() else share)
+                missing = shadow.bytes_of(whole, _is_unwritten)
+                share = f"{missing.count() / tensor.nbytes:.1%} of it, {first_box(tensor, missing)},"
+                _warn_of_rest(tensor, "" if missing.cells.all() else share)
 
     def _of_output(self, tensor: Tensor, shadow: Shadow) -> NkiError:
         """The error of undefined bytes that have come to an output."""
@@ -109,7 +109,7 @@ class Launch:
         times = shadow.times_of(whole)
         error = self.origins.first(times)
         if not isinstance(error, CoreRaceError):  # which says all, and says it when compiled too
-            where = first_box(tensor, shadow.byte_mask(whole, is_poisoned(times)))
+            where = first_box(tensor, shadow.bytes_of(whole, is_poisoned))
             error.message += f"; what came of it is in output '{tensor.name}' {tensor.shape}, {where}"
         return error
 
@@ -256,7 +256,7 @@ class Hazards(ExecutionObserver):
             raise self._missing(inst, access, shadow)
         numbers = np.where(is_poisoned(times), times, 0)
         if (times == 0).any():
-            error = self._unwritten(inst, access, shadow, times)
+            error = self._unwritten(inst, access, shadow)
             numbers[times == 0] = origins.number(error, deferred=not may_be)
         numbers = np.asarray(numbers if numbers.ndim == access.ndim else numbers.min(axis=-1))
         for race in races:
@@ -329,9 +329,9 @@ class Hazards(ExecutionObserver):
             shadow = self._shadow(access.tensor)
             if shadow is written or not shadow.was_overwritten(self._time):  # so most tiles never need a map of times
                 continue
-            overwritten = shadow.times_of(access) == -self._time
-            if overwritten.any():
-                chosen, (before, over) = shadow.byte_mask(access, overwritten), shadow.overwritten[self._time]
+            overwritten = shadow.bytes_of(access, lambda times: times == -self._time)
+            if overwritten.cells.any():
+                chosen, (before, over) = overwritten, shadow.overwritten[self._time]
                 raise self._errors(inst, access, shadow).clobbered(chosen, before, over, self._time, itself=True)
 
     def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
@@ -348,7 +348,13 @@ class Hazards(ExecutionObserver):
             self._shared_writes.append(lambda: on_change((words != self._bytes(access)).any(axis=-1)))
 
     def _race(
-        self, inst: Inst, access: Access, shadow: Shadow, before: ByteArray, other: ByteArray, undefined: ByteMask
+        self,
+        inst: Inst,
+        access: Access,
+        shadow: Shadow,
+        before: ByteArray,
+        other: ByteArray,
+        undefined: NDArray[np.bool_],
     ) -> None:
         """``access`` has been written, which held ``before``, or ``other`` where it was ``undefined``."""
         now, unsure = self._bytes(access), self._undefined(access, shadow)
@@ -415,15 +421,15 @@ class Hazards(ExecutionObserver):
         overwritten = is_overwritten(times)
         if overwritten.any():
             time = -int(times[overwritten].min())
-            return errors.clobbered(shadow.byte_mask(access, overwritten), *shadow.overwritten[time], time)
+            return errors.clobbered(shadow.bytes_of(access, is_overwritten), *shadow.overwritten[time], time)
         if is_poisoned(times).any():
             return errors.undefined(self._launch.origins.first(times))
-        return self._unwritten(by, access, shadow, times)
+        return self._unwritten(by, access, shadow)
 
-    def _unwritten(self, by: Inst | Loop, access: Access, shadow: Shadow, times: Times) -> NkiError:
+    def _unwritten(self, by: Inst | Loop, access: Access, shadow: Shadow) -> NkiError:
         """The error for reading ``access``, which is unwritten in part."""
         errors = self._errors(by, access, shadow)
-        missing = shadow.byte_mask(access, times == 0)
+        missing = shadow.bytes_of(access, _is_unwritten)
         if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
             return errors.without_start(missing)
         beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
@@ -446,8 +452,15 @@ class Hazards(ExecutionObserver):
         return alike and access.tensor not in written and len(written) == 1 and all(full)
 
     def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
-        asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
-        return ReadErrors(by, access, asked, self._log)
+        return ReadErrors(by, access, shadow.bytes_of(access, _every), self._log)
+
+
+def _is_unwritten(times: Times) -> NDArray[np.bool_]:
+    return times == 0
+
+
+def _every(times: Times) -> NDArray[np.bool_]:
+    return np.ones(times.shape, np.bool_)
 
 
 _WHOLE: Final = ("data", "src", "stationary", "moving")

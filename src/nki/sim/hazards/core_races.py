@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.byte_grid import ByteGrid
 from nki.base.errors import CoreRaceError, NkiError
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
@@ -245,9 +246,10 @@ class CoreRaces:
         times = [_last_time(history.writes, whole, race) for history in histories]
         where = self._log.where(times[1])
         writers = [self._log.describe(time, where.span) for time in times]
+        where_bytes = first_box(tensor, ByteGrid.of_bytes(tensor, race.reshape(-1)))
         error = CoreRaceError(
             f"{describe_tensor(tensor)} is written on core {cores[0]} ({writers[0]}) and, with other numbers, on core "
-            f"{cores[1]} ({writers[1]}), {first_box(tensor, race.reshape(-1))}, and nothing says which comes first",
+            f"{cores[1]} ({writers[1]}), {where_bytes}, and nothing says which comes first",
             fix=_fix(cores),
         ).at(where.span, where.stack)
         return Race(race, np.where(is_later, *left), error)
@@ -271,7 +273,7 @@ class CoreRaces:
         action = self._log.describe(_last_time(times, access, race), near)
         return CoreRaceError(
             f"{subject} {does} on core {cores[0]} where core {cores[1]} {did} it ({action}), "
-            f"{first_box(access.tensor, chosen)}, and nothing says which comes first",
+            f"{first_box(access.tensor, ByteGrid.of_bytes(access.tensor, chosen))}, and nothing says which comes first",
             fix=_fix(cores),
         ).at(near, inst.where.stack)
 

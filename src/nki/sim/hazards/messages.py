@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import pattern_of
+from nki.analysis.byte_grid import ByteGrid
 from nki.base.errors import (
     AccumulationError,
     ClobberedReadError,
@@ -17,7 +19,6 @@ from nki.base.errors import (
     UnwrittenReadError,
 )
 from nki.base.source import Span, Where
-from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
@@ -25,8 +26,6 @@ from nki.ir.types import Access, Role, Tensor
 from nki.isa.rules.accumulators import SCALAR, VECTOR
 from nki.sim.hazards.shadow import READY
 
-ByteMask = NDArray[np.bool_]
-"""True for the selected bytes of a tensor."""
 _LOOPS: Final = "the loop"
 _REDUCTION_OF: Final = {SCALAR: "Scalar", VECTOR: "Vector"}
 _RESET: Final = (
@@ -120,40 +119,46 @@ def describe_tensor(tensor: Tensor) -> str:
     return f"'{tensor.name}' {tensor.shape} {tensor.dtype} in {tensor.buffer.value}"
 
 
-def first_box(tensor: Tensor, chosen: ByteMask) -> str:
+def first_box(tensor: Tensor, chosen: ByteGrid) -> str:
     """The first box of the chosen bytes: partitions and bytes of a partition; in HBM bytes and the first element."""
     if not tensor.buffer.on_chip:
-        start, stop = _run(chosen)
+        flat = chosen.flat()
+        assert flat is not None, "no limit"
+        start, stop = _run(flat, 0)
         index = [int(n) for n in np.unravel_index(start // tensor.dtype.itemsize, tensor.shape)]
         return _and_others(f"bytes {start} to {stop - 1} from element {index} on", stop - start, chosen)
-    rows = chosen.reshape(tensor.shape[0], -1)
-    top = int(rows.any(axis=1).argmax())
-    start, stop = _run(rows[top])
-    _, below = _run((rows[top:] == rows[top]).all(axis=1))
+    if chosen.rows[-1] != tensor.shape[0]:
+        chosen = ByteGrid.of_bytes(tensor, chosen.entries())
+    row = int(chosen.cells.any(axis=1).argmax())
+    start, stop = _run(chosen, row)
+    top = int(chosen.rows[row])
+    below = int(chosen.rows[row + 1]) - top  # rows of a grid that are alike are one
     where = f"partition {top}" if below == 1 else f"partitions {top} to {top + below - 1}"
     return _and_others(f"{where}, bytes {start} to {stop - 1}", below * (stop - start), chosen)
 
 
-def _run(line: ByteMask) -> tuple[int, int]:
-    """Start and end of the first run of chosen bytes."""
+def _run(chosen: ByteGrid, row: int) -> tuple[int, int]:
+    """Start and end of the first run of chosen bytes in a row."""
+    line = chosen.cells[row]
     start = int(line.argmax())
     rest = line[start:]
-    return start, start + (len(rest) if rest.all() else int(rest.argmin()))
+    stop = start + (len(rest) if rest.all() else int(rest.argmin()))
+    return int(chosen.columns[start]), int(chosen.columns[stop])
 
 
-def _and_others(box: str, size: int, chosen: ByteMask) -> str:
-    return box if size == np.count_nonzero(chosen) else f"{box} and others"
+def _and_others(box: str, size: int, chosen: ByteGrid) -> str:
+    return box if size == chosen.count() else f"{box} and others"
 
 
-def _amount(chosen: ByteMask, asked: ByteMask, tensor: Tensor) -> str:
-    missing, total = int(np.count_nonzero(chosen)), int(np.count_nonzero(asked))
+def _amount(chosen: ByteGrid, asked: ByteGrid, tensor: Tensor) -> str:
+    missing, total = chosen.count(), asked.count()
     return f"{first_box(tensor, chosen)} ({'all' if missing == total else f'{missing} of'} {total} bytes)"
 
 
 class ReadErrors:
     """Errors of one read: ``by`` reads ``access``, the bytes ``asked``."""
 
-    def __init__(self, by: Inst | Loop, access: Access, asked: ByteMask, log: ExecutionLog) -> None:
+    def __init__(self, by: Inst | Loop, access: Access, asked: ByteGrid, log: ExecutionLog) -> None:
         self._by = by
         self._access = access
         self._asked = asked
@@ -162,7 +167,7 @@ class ReadErrors:
         self._subject = f"{operand_name(by, access)} {describe_tensor(access.tensor)}"
 
     def unwritten(
-        self, missing: ByteMask, last: int, program: CoreProgram | None, *, swapped: bool = False
+        self, missing: ByteGrid, last: int, program: CoreProgram | None, *, swapped: bool = False
     ) -> NkiError:
         """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never).
 
@@ -214,7 +219,7 @@ class ReadErrors:
         text = f"{self._subject} is read, and is undefined since{first}: {origin.message}"
         return self._error(type(origin), text, origin.fix)
 
-    def stale(self, missing: ByteMask, other: Tensor, time: int) -> NkiError:
+    def stale(self, missing: ByteGrid, other: Tensor, time: int) -> NkiError:
         """The ``missing`` bytes of a placed tile were never written; they hold bytes of ``other``, of ``time``."""
         tensor = self._access.tensor
         text = (
@@ -225,7 +230,7 @@ class ReadErrors:
         return self._error(StaleReadError, text, f"write '{tensor.name}' first, or give the tiles addresses apart")
 
     def clobbered(
-        self, overwritten: ByteMask, written: int, over: Tensor, time: int, *, itself: bool = False
+        self, overwritten: ByteGrid, written: int, over: Tensor, time: int, *, itself: bool = False
     ) -> NkiError:
         """The ``overwritten`` bytes of a placed tile were written at ``time`` through the tile ``over``.
 
@@ -242,14 +247,14 @@ class ReadErrors:
         fix = fix if itself else f"read '{tensor.name}' before that, or {fix}"
         return self._error(ClobberedReadError, text, fix)
 
-    def without_start(self, missing: ByteMask) -> NkiError:
+    def without_start(self, missing: ByteGrid) -> NkiError:
         """A matmul adds to bytes where no accumulation group has started."""
         text = f"{self._subject} is added to where nothing was written, "
         text += _amount(missing, self._asked, self._access.tensor)
         fix = "let the first matmul of a sum overwrite: accumulate=(i > 0), or leave accumulate out"
         return self._error(AccumulationError, text, fix)
 
-    def foreign(self, numbers: ByteMask, time: int, target: str) -> NkiError:
+    def foreign(self, numbers: ByteGrid, time: int, target: str) -> NkiError:
         """A matmul adds to ``numbers`` other than 0 that another engine wrote at ``time``."""
         where = _amount(numbers, self._asked, self._access.tensor)
         text = (
@@ -263,7 +268,7 @@ class ReadErrors:
         return kind(text, fix=fix).at(self._near, self._by.where.stack if isinstance(self._by, Inst) else ())
 
 
-def out_of_range_error(inst: Inst, numbers: NDArray[np.int64], outside: ByteMask) -> NkiError:
+def out_of_range_error(inst: Inst, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> NkiError:
     """The error for gathering elements of these ``numbers``, (partitions, elements); some are ``outside``."""
     partition, element = (int(n) for n in np.argwhere(outside)[0])
     source, index = inst.reads()[:2]
@@ -277,7 +282,7 @@ def out_of_range_error(inst: Inst, numbers: NDArray[np.int64], outside: ByteMask
     return OutOfBoundsError(text, fix=fix).at(inst.where.span, inst.where.stack)
 
 
-def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteMask, read: int, adds: Inst) -> NkiError:
+def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteGrid, read: int, adds: Inst) -> NkiError:
     """The error for bytes of a sum that were read at time ``read`` and not again after ``adds`` had added to them."""
     where = log.where(read)
     text = (
@@ -290,7 +295,7 @@ def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteMask, read: 
     return AccumulationError(text, fix=fix).at(where.span, where.stack)
 
 
-def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: ByteMask) -> Inst | None:
+def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: ByteGrid) -> Inst | None:
     """The first instruction after ``by`` that writes some of the ``missing`` bytes."""
     first = (by.origin or by) if isinstance(by, Inst) else None
     is_after = False
@@ -299,6 +304,6 @@ def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing:
             is_after = inst is first
             continue
         for access in inst.writes():
-            if access.tensor is tensor and (access.dynamic is not None or byte_window(missing, access).any()):
+            if access.tensor is tensor and (access.dynamic is not None or missing.has_any(pattern_of(access))):
                 return inst
     return None

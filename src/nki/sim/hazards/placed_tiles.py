@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki.analysis.byte_grid import ByteGrid
 from nki.analysis.tile_areas import TileArea
 from nki.ir.access_bounds import byte_window
 from nki.ir.types import Access, Buffer, Tensor
@@ -69,10 +69,10 @@ class PlacedTiles:
             known = self._rivals[tensor] = self._changes, rivals
         return known[1]
 
-    def beneath(self, tensor: Tensor, chosen: NDArray[np.bool_]) -> tuple[Tensor, int] | None:
+    def beneath(self, tensor: Tensor, chosen: ByteGrid) -> tuple[Tensor, int] | None:
         """The tile that was written last at the ``chosen`` bytes of ``tensor``, other than ``tensor``, and the time."""
         area = TileArea.of(tensor)
-        rows = chosen.reshape(tensor.shape[0], -1)
+        rows = chosen.entries().reshape(tensor.shape[0], -1)
         latest_tile, latest = None, 0
         for other, other_times in self._times.items():
             other_area = self._areas[other]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.base.warning import warn_at
-from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards.messages import ExecutionLog, ReadErrors, early_read_error, first_box
@@ -179,5 +178,4 @@ def _where(access: Access, shadow: PsumShadow, elements: NDArray[np.bool_]) -> s
 
 
 def _overlaps(early: _EarlyRead, access: Access) -> bool:
-    mask = early.shadow.byte_mask(early.access, early.elements)
-    return bool(byte_window(mask, access).any())
+    return early.shadow.byte_mask(early.access, early.elements).has_any(pattern_of(access))

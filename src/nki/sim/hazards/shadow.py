@@ -7,6 +7,7 @@ number of accesses and not with the size of the tensor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ from nki.ir.types import Access, Tensor
 
 Times = NDArray[np.int32]
 _TYPE: Final = np.dtype(np.int32)
+_CHOSEN: Final = _TYPE.type(np.iinfo(_TYPE).max)
+"""A time that comes in no run."""
 READY: Final = 1
 """The time before the first instruction, when inputs and constants have been written."""
 _FEW_PATTERNS: Final = 32
@@ -321,11 +324,21 @@ class AccessTimes:
         """Times of all bytes, with a row for each partition."""
         return self._times().entries().reshape(self.tensor.shape[0], -1)
 
-    def byte_mask(self, access: Access, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The ``chosen`` entries of :meth:`times_of` as a mask over all bytes of the tensor."""
-        mask = np.zeros(self.tensor.nbytes // self._granularity, np.bool_)
-        self._view(mask, pattern_of(access))[...] = chosen
-        return np.repeat(mask, self._granularity)
+    def byte_mask(self, access: Access, chosen: NDArray[np.bool_]) -> ByteGrid:
+        """The ``chosen`` entries of :meth:`times_of`, as bytes of the tensor."""
+        pattern, none = pattern_of(access), ByteGrid.uniform(*row_form(self.tensor), False)
+        entries = chosen.reshape(*access.shape, pattern[3] // self._granularity)
+        return none.with_entries(pattern, self._granularity, entries, True)
+
+    def bytes_of(self, access: Access, choice: Callable[[Times], NDArray[np.bool_]]) -> ByteGrid:
+        """The bytes of ``access`` with times that are the ``choice``; of neighbours with one time it is asked once."""
+
+        def marked(times: Times) -> Times:
+            return np.where(choice(times), _CHOSEN, times)
+
+        grid = self._times().changed([(pattern_of(access), marked)])
+        assert grid is not None, "no limit"
+        return grid.mapped(lambda times: times == _CHOSEN)
 
     def _drop_patterns(self) -> None:
         """The map holds all times from now on."""
@@ -333,12 +346,3 @@ class AccessTimes:
         self._map_is_newer = True
         self.patterns = {}
         self._covered = set()
-
-    def _view(self, mask: NDArray[np.bool_], pattern: AccessPattern) -> NDArray[np.bool_]:
-        """The entries of ``pattern`` in a ``mask`` with one for each granule of the tensor."""
-        offset, shape, strides, size = pattern
-        entries = size // self._granularity
-        steps = tuple(step * entries for step in strides)
-        if entries == 1:
-            return np.ndarray(shape, np.bool_, mask, offset, steps)
-        return np.ndarray((*shape, entries), np.bool_, mask, offset * entries, (*steps, 1))
