@@ -103,3 +103,37 @@ def test_memory_does_not_grow_with_the_tensor():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@given(st.data())
+def test_chosen_bytes_are_a_grid_of_the_bytes_of_an_access(data):
+    """By their times, or element by element."""
+    tensor = Tensor("t", (6, 20), float32, Buffer.sbuf)
+    times = AccessTimes(tensor)
+    for time in range(2, 2 + data.draw(st.integers(0, 4))):
+        written = data.draw(views(tensor))
+        if 0 not in written.strides:
+            times.record(written, time)
+    access = data.draw(views(tensor))
+    expected, own = np.zeros(tensor.nbytes, np.bool_), places(access)
+    is_unwritten = per_byte(times.times_of(access) == 0, access)
+    expected[own[is_unwritten]] = True
+    for found in (
+        times.bytes_of(access, lambda each: each == 0),
+        times.byte_mask(access, times.times_of(access) == 0),
+    ):
+        assert found.entries().tolist() == expected.tolist()
+        assert found.count() == np.count_nonzero(expected)
+
+
+def test_bytes_of_a_large_tile_are_counted_without_a_mask_of_it() -> None:
+    tile = Tensor("tile", (128, 1 << 14), float32, Buffer.sbuf)
+    times = AccessTimes(tile)
+    times.record(Access(tile, 0, (128, 64), (1 << 14, 1), float32), 2)
+    tracemalloc.start()
+    missing = times.bytes_of(Access.whole(tile), lambda each: each == 0)
+    count = missing.count()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == tile.nbytes - 128 * 64 * 4
+    assert peak < tile.nbytes // 64
