@@ -274,11 +274,11 @@ class AccessTimes:
     def overwrite_bytes(self, chosen: NDArray[np.bool_], time: int, by: Tensor) -> None:
         """The tile ``by`` was written over the chosen bytes, (partitions, bytes of a partition), at ``time``."""
         self._granularity = 1
-        whole = (0, (self.tensor.nbytes,), (1,), 1)
-        defined = (self._times().entries_of(whole, 1) > 0) & chosen.reshape(-1, 1)
+        times = self._times().entries()
+        defined = (times > 0) & chosen.reshape(-1)
         if defined.any():
             self.overwritten[time] = (self.last, by)
-            self._map = self._times().with_entries(whole, 1, defined, -time)
+            self._map = ByteGrid.of_bytes(self.tensor, np.where(defined, _TYPE.type(-time), times))
             self._drop_patterns()
             self._recount()
 
