@@ -52,7 +52,7 @@ class Case:
     def times(self) -> Times:
         """Prediction, interval and roofline."""
         predicted = self.profile()
-        ends = [end.timed.run(end.target) for end in predicted.ends]
+        ends = [end.run() for end in predicted.ends]
         seconds, *both = (self.seconds(timeline) for timeline in (predicted.timeline, *ends))
         return Times(seconds, (min(seconds, *both), max(seconds, *both)), roofline(predicted))
 

@@ -248,6 +248,11 @@ def _add_profile(commands: Any) -> None:
         help="show beside it the kernel on hardware with another number, such as dma_bandwidth=2.0 or semaphore_ns=20",
     )
     profiling.add_argument(
+        "--order",
+        choices=("list", "program"),
+        help="the order of each engine: of the list scheduler (the default), or of the program; the range holds both",
+    )
+    profiling.add_argument(
         "--trips",
         metavar="N|N:M",
         help="iterations of loops that depend on data; of a range, N counts for the interval",

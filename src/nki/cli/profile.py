@@ -32,9 +32,9 @@ from nki.cli.terminal_progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text
+from nki.profiling.assumptions import compiled
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.kernel_profile import Comparison, Profile, of_program
-from nki.profiling.memory_choices import compiled
 from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.record import comparison, details
 from nki.profiling.titles import numbered, titles
@@ -116,7 +116,7 @@ def _profile(session: Session[Profile], source: str, options: argparse.Namespace
     with _steps() as tell, prepared(source, options.arg, target, options.cores, options.grid) as work:
         session.title = f"{work.name} on {work.target}"
         tell(f"compiling {work.name} for {work.target}")
-        kernel = compiled(lambda observe: work.compile(observe=observe), work.target)
+        kernel = compiled(lambda observe: work.compile(observe=observe), work.target, options.order)
         program = kernel.timed.program
         least: Trips = {}
         most: Trips = {}

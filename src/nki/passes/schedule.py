@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
-from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder
+from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder, dependence_graphs
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.estimate import Estimate
@@ -136,6 +136,40 @@ def _blocks(core: CoreProgram, assignment: Assignment, reorder: bool) -> deque[_
         estimates = [candidate.estimate for candidate in candidates]
         blocks.append(_Block(assigned, queues, estimates, builder.graph(assigned, queues) if builder else None))
     return blocks
+
+
+def in_program_order(scheduled: Program, before: Program) -> Program | None:
+    """``scheduled`` with every queue in the order of ``before``, the program that the stage was given; None if it is in
+    that order. It has no waits. Dependences are those of ``scheduled``: the order of accesses to one place is the same.
+    """
+    cores = [_core_in_order(*pair) for pair in zip(scheduled.cores, before.cores, strict=True)]
+    same = all(new is old for new, old in zip(cores, scheduled.cores, strict=True))
+    return None if same else scheduled.with_cores(cores)
+
+
+def _core_in_order(core: CoreProgram, before: CoreProgram) -> CoreProgram:
+    places = {inst.identity(): place for place, inst in enumerate(before.numbered)}
+    orders: deque[list[int]] = deque()
+    """Of each basic block, the numbers in the schedule of its instructions in program order."""
+    for block in all_blocks(core.body):
+        numbers = [places[inst.identity()] for inst in block]
+        orders.append(sorted(range(len(block)), key=numbers.__getitem__))
+    if all(order == list(range(len(order))) for order in orders):
+        return core
+    permuted = [graph.permuted(order) for graph, order in zip(dependence_graphs(core), orders, strict=True)]
+
+    def body(statements: Iterable[Statement]) -> list[Statement]:
+        result: list[Statement] = []
+        for block in basic_blocks(statements):
+            if isinstance(block, list):
+                result.extend(block[number] for number in orders.popleft())
+            else:
+                result.append(replace(block, body=tuple(body(block.body))))
+        return result
+
+    ordered = core.with_body(body(core.body))
+    ordered.keep(DEPENDENCES, permuted)
+    return ordered
 
 
 def _with_queues(instructions: Sequence[Inst], queues: Sequence[str]) -> list[Inst]:

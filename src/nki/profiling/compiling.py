@@ -23,7 +23,7 @@ from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
-from nki.profiling.memory_choices import Compiled, compiled
+from nki.profiling.assumptions import Compiled, Queues, compiled
 from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.shapes import is_shape_only, placeholder
 from nki.sim.timing import Trips, deciding_inputs, loop_count
@@ -41,13 +41,17 @@ class Inputs:
 
 
 def compiled_kernel(
-    kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None
+    kernel: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    target: Target | None,
+    queues: Queues | None = None,
 ) -> tuple[Compiled, Inputs]:
-    """``kernel`` as its profile replays it, and its inputs. No cache keeps anything."""
+    """``kernel`` as its profile replays it, with ``queues`` in that order, and its inputs. No cache keeps anything."""
     launched = as_kernel(kernel)
     chosen = checked_target(launched, target)
     adapter, arguments = shaped_arguments(launched, args, kwargs)
-    result = compiled_for(launched, launched.specs(arguments, adapter), chosen)
+    result = compiled_for(launched, launched.specs(arguments, adapter), chosen, queues)
     given = launched.bind(args, kwargs)
     tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
@@ -76,12 +80,14 @@ def checked_target(kernel: Kernel, target: Target | None) -> Target:
     return chosen
 
 
-def compiled_for(kernel: Kernel, specs: dict[str, Any], target: Target) -> Compiled:
-    """``kernel`` as its profile replays it, for arguments with a specification in place of each tensor."""
+def compiled_for(kernel: Kernel, specs: dict[str, Any], target: Target, queues: Queues | None = None) -> Compiled:
+    """``kernel`` as its profile replays it, for arguments with a specification in place of each tensor; ``queues``: in
+    that order.
+    """
     grid, schedule, configs = kernel.launch_grid(target), kernel.schedule, kernel.configs
     compile_all = partial(pipeline.compile, kernel.func, specs, target, grid=grid, edges=schedule, configs=configs)
     with default_environment():
-        return compiled(lambda observe: compile_all(observe=observe), target)
+        return compiled(lambda observe: compile_all(observe=observe), target, queues)
 
 
 def origin_of(kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Origin:

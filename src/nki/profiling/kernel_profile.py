@@ -18,8 +18,8 @@ from nki.compilation.launch_errors import strip_frames
 from nki.ir.program import Program
 from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
+from nki.profiling.assumptions import ORDERS, Assumption, Compiled, Queues
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
-from nki.profiling.memory_choices import Compiled, SpareLoads, same_trips
 from nki.profiling.metrics import changed_lines
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.profiling.summary import summary
@@ -106,22 +106,28 @@ class Comparison:
 
 
 def profile(
-    kernel: Callable[..., Any], target: str | Target | None = None, trips: Given | None = None
+    kernel: Callable[..., Any],
+    target: str | Target | None = None,
+    trips: Given | None = None,
+    order: Queues | None = None,
 ) -> Callable[..., Profile]:
     """``nki.profile(kernel, target="trn2")(*args)``: the predicted run on the device, as a :class:`Profile`.
 
     ``args`` are arrays, or objects with ``shape`` and ``dtype``: only loops with a number of iterations that depends on
     data need the data, and a run on the CPU then counts them. ``trips`` states them instead: a number, or a pair of the
     least and the greatest (the profile then holds the greatest, its interval both), for all such loops or by line.
-    Nothing is run otherwise, and no cache changes.
+    ``order``: each queue runs in the order of the list scheduler (``"list"``) or of the ``"program"``; None: as
+    ``OPEN_NKI_REORDER`` says. The interval holds both. Nothing is run otherwise, and no cache changes.
     """
     as_kernel(kernel)
+    if order not in (None, *ORDERS):
+        raise KernelArgumentError(f"order={order!r}: there is no such order", fix=f"use one of {', '.join(ORDERS)}")
 
     @functools.wraps(getattr(kernel, "func", kernel))
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
-            compiled, inputs = compiled_kernel(kernel, args, kwargs, chosen)
+            compiled, inputs = compiled_kernel(kernel, args, kwargs, chosen, order)
             least, most = trips_of(compiled.timed.program, inputs, trips)
             return of_program(compiled, most, least, origin_of(kernel, args, kwargs))
         except NkiError as error:
@@ -136,15 +142,13 @@ def of_program(
 ) -> Profile:
     """The profile of a kernel after the last stage; ``least``: the fewest iterations, for the interval."""
     compiled = Compiled(TimedProgram(kernel)) if isinstance(kernel, Program) else kernel
-    program, wider = compiled.timed.program, compiled.wider
+    program = compiled.timed.program
     timed = compiled.timed.with_trips(trips or {})
     fewest = timed if least in (None, trips) else timed.with_trips(least)
-    if wider is not None:
-        wider = wider.with_trips(same_trips(wider.program, program, trips or {}))
 
-    def spare_loads() -> SpareLoads | None:
-        spare = compiled.find_spare_loads()
-        return spare.with_trips(program, least or trips or {}) if spare is not None else None
+    def assumptions() -> tuple[Assumption, ...]:
+        counts = {"fast": least or trips or {}, "slow": trips or {}}
+        return tuple(each.with_trips(program, counts[each.end]) for each in compiled.find_assumptions())
 
-    known = targets.find(program.target), timed, fewest, wider, spare_loads, origin
-    return Profile(program, *known, compiled.recompiled)
+    known = targets.find(program.target), timed, fewest, assumptions, origin
+    return Profile(program, *known, compiled.recompiled, compiled.queues)

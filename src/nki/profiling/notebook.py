@@ -20,7 +20,7 @@ def table(profile: PredictedRun) -> str:
         f"the launch. At least {duration(profile.lower_bound.seconds)} in any order of these instructions: "
         f"{escape(profile.lower_bound.resource)}."
     )
-    about = text.about_spare_loads(profile)
+    about = "".join(f"<p>{escape(row)}</p>" for row in text.about_assumptions(profile))
     engines = [
         (
             f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,
@@ -41,7 +41,7 @@ def table(profile: PredictedRun) -> str:
     ]
     return (
         f"<p>{head}</p>"
-        + (f"<p>{escape(about)}</p>" if about else "")
+        + about
         + _table(("engine", "busy", "stalled", "cause"), engines)
         + _table(("line", "critical path", "busy", "HBM"), lines)
     )

@@ -12,9 +12,9 @@ from nki.cost.dma_costs import bandwidth
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.profiling import metrics, what_if
+from nki.profiling.assumptions import ORDER, SPARE_LOADS, Assumption, Facts, Queues, same_trips
 from nki.profiling.callers import Callers, callers
 from nki.profiling.events import CoreEvents
-from nki.profiling.memory_choices import SpareLoads, same_trips
 from nki.profiling.metrics import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.sim.lower_bound import lower_bound
@@ -31,14 +31,27 @@ class Bound:
 
 
 class End(NamedTuple):
-    """A reading of what is not known: a program that a compiler may make (``program`` says which), and the target with
-    all guessed ``facts`` at the ``fast`` or the ``slow`` end of their ranges.
+    """A reading of what is not known: all guessed facts of ``target`` at the ``facts`` end of their ranges, and the
+    ``program`` that a compiler may make, with its ``assumption`` and those before it, or without (None).
     """
 
     timed: TimedProgram
     target: Target
-    facts: str
+    facts: Facts
     program: str
+    assumption: Assumption | None = None
+
+    def run(self) -> Timeline:
+        """The replay of it."""
+        return self.timed.run(self.target) if self.assumption is None else self.assumption.run(self.target)
+
+
+class Worth(NamedTuple):
+    """What an ``assumption`` adds to the interval: ``seconds`` at its end, and as a ``part`` of the end before it."""
+
+    assumption: Assumption
+    seconds: float
+    part: float
 
 
 class PredictedRun:
@@ -53,19 +66,20 @@ class PredictedRun:
         target: Target,
         timed: TimedProgram,
         fewest: TimedProgram | None = None,
-        wider: TimedProgram | None = None,
-        find_spare_loads: Callable[[], SpareLoads | None] = lambda: None,
+        find_assumptions: Callable[[], tuple[Assumption, ...]] = tuple,
         origin: Origin = UNKNOWN,
         recompiled: Callable[[Stage], TimedProgram | None] = lambda _: None,
+        queues: Queues = "list",
     ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
         self.fewest = fewest or timed
-        self._wider = wider
-        self._find_spare_loads = find_spare_loads
+        self._find_assumptions = find_assumptions
         self.origin = origin
         self._recompiled = recompiled
+        self.queues: Queues = queues
+        """The order of the instructions of each queue: of the list scheduler, or of the program."""
         self.timeline: Timeline = timed.run(target)
 
     def recompiled(self, stage: Stage) -> TimedProgram | None:
@@ -105,35 +119,69 @@ class PredictedRun:
         """The time that a benchmark on the device would show: launch and kernel."""
         return self.device_time + self.launch_time
 
-    @property
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What another compiler may do with the kernel (:mod:`nki.profiling.assumptions`)."""
+        return self._find_assumptions()
+
+    @cached_property
     def ends(self) -> list[End]:
-        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the
-        tile of an operand.
+        """The readings of what is not known: at each end of the interval the program as it is compiled, then with one
+        assumption after the other.
         """
-        fast = [("as compiled" if self.fewest is self.timed else "with the fewest iterations", self.fewest)]
-        if self.spare_loads is not None:
-            fast.append(("without spare loads", self.spare_loads.timed))
-        slow = [("as compiled", self.timed)]
-        if self._wider is not None:
-            slow.append(("with memory of its own for each result", self._wider))
-        both = (("fast", fast, self.target.bound(0)), ("slow", slow, self.target.bound(1)))
-        return [End(timed, target, facts, name) for facts, programs, target in both for name, timed in programs]
+        fewest = "as compiled" if self.fewest is self.timed else "with the fewest iterations"
+        fast = End(self.fewest, self.target.bound(0), "fast", fewest)
+        ends: list[End] = []
+        for base in (fast, End(self.timed, self.target.bound(1), "slow", "as compiled")):
+            here = [each for each in self.assumptions if each.end == base.facts]
+            ends += [base, *(base._replace(timed=each.timed, program=each.name, assumption=each) for each in here)]
+        return ends
 
     @cached_property
     def readings(self) -> list[tuple[End, float]]:
         """The latency in seconds at each end."""
-        return [(end, (end.timed.run(end.target).ns + end.target.launch_ns) * 1e-9) for end in self.ends]
+        readings: list[tuple[End, float]] = []
+        for end in self.ends:
+            if end.assumption is not None and not end.assumption.instructions:
+                seconds = readings[-1][1]  # it changes nothing
+            else:
+                seconds = (end.run().ns + end.target.launch_ns) * 1e-9
+            readings.append((end, seconds))
+        return readings
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range."""
+        """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range, and
+        a compiler did all that it may do.
+        """
         times = [self.latency, *(seconds for _, seconds in self.readings)]
         return min(times), max(times)
 
     @cached_property
-    def spare_loads(self) -> SpareLoads | None:
+    def worths(self) -> list[Worth]:
+        """What each assumption adds to the interval, in the order of :attr:`assumptions`."""
+        reached = {"fast": self.latency, "slow": self.latency}
+        found: dict[int, Worth] = {}
+        for end, seconds in self.readings:
+            before = reached[end.facts]
+            after = reached[end.facts] = min(before, seconds) if end.facts == "fast" else max(before, seconds)
+            if end.assumption is not None:
+                found[id(end.assumption)] = Worth(end.assumption, abs(after - before), abs(after / before - 1))
+        return [found[id(each)] for each in self.assumptions]
+
+    def assumption(self, name: str) -> Assumption | None:
+        """The assumption of that name; None if there is nothing in the kernel that it is about."""
+        return next((each for each in self.assumptions if each.name == name), None)
+
+    @property
+    def order(self) -> Assumption | None:
+        """The other order of the queues: of the program, or of the list scheduler; None if no other is known."""
+        return self.assumption(ORDER)
+
+    @property
+    def spare_loads(self) -> Assumption | None:
         """Loads of rows that SBUF still holds, which the vendor's compiler may leave out; None if there are none."""
-        return self._find_spare_loads()
+        return self.assumption(SPARE_LOADS)
 
     @cached_property
     def lower_bound(self) -> Bound:
@@ -255,6 +303,6 @@ class PredictedRun:
 
         Raises :class:`WhatIfError` for an unknown name.
         """
-        target = what_if.changed(self.target, changes)
-        programs, origin = (self.timed, self.fewest, self._wider), self.origin.changed(changes)
-        return type(self)(self.program, target, *programs, lambda: self.spare_loads, origin, self._recompiled)
+        target, origin = what_if.changed(self.target, changes), self.origin.changed(changes)
+        known = self.timed, self.fewest, lambda: self.assumptions, origin, self._recompiled, self.queues
+        return type(self)(self.program, target, *known)

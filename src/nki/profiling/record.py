@@ -144,11 +144,16 @@ class IntervalEnd(TypedDict):
     seconds: Annotated[float, "the latency; s"]
 
 
-class SpareLoadsRecord(TypedDict):
-    """Loads of rows that SBUF still holds, which a compiler may leave out."""
+class AssumptionRecord(TypedDict):
+    """What another compiler may do with the kernel."""
 
-    loads: Annotated[int, "their number"]
-    bytes: Annotated[int, "their bytes"]
+    name: Annotated[str, "such as `order` or `loads left out`"]
+    end: Annotated[str, "`fast` or `slow`: the end of the interval that it moves"]
+    about: Annotated[str, "what it is about, as the text says it"]
+    instructions: Annotated[int, "the instructions that it is about"]
+    bytes: Annotated[int, "of the loads among them"]
+    seconds: Annotated[float, "its worth: what it adds to the interval; s"]
+    part: Annotated[float, "the same as a part of the end before it; of 1"]
 
 
 class Interval(TypedDict):
@@ -158,7 +163,9 @@ class Interval(TypedDict):
     most: Annotated[float, "s"]
     guesses: Annotated[list[str], "the facts of the target that are no certain numbers (docs/reference/targets.md)"]
     ends: Annotated[list[IntervalEnd], "the readings; least and most of their latencies"]
-    spare_loads: Annotated[SpareLoadsRecord | None, "the loads that are missing at the fast end"]
+    assumptions: Annotated[
+        list[AssumptionRecord], "what another compiler may do; each holds those before it of the same end"
+    ]
 
 
 class Difference(TypedDict):
@@ -189,6 +196,7 @@ class Details(TypedDict):
 
     instructions: Annotated[int, "executed instructions on all cores"]
     cores: Annotated[int, "cores of the launch"]
+    order: Annotated[str, "the order of each queue: `list`, of the list scheduler, or `program`"]
     peak_flops: Annotated[float, "operations per second of the Tensor engines, in the modes of these products"]
     peak_bandwidth: Annotated[float, "bytes per second that the DMA engines sustain in loads"]
     interval: Annotated[Interval, "the range of the latency"]
@@ -211,6 +219,7 @@ def details(profile: Profile) -> Details:
     record: Details = {
         "instructions": profile.instructions,
         "cores": len(profile.cores),
+        "order": profile.queues,
         "peak_flops": profile.peak_flops,
         "peak_bandwidth": profile.peak_bandwidth,
         "interval": _interval(profile),
@@ -256,13 +265,23 @@ def comparison(compared: Comparison, to: str) -> ComparisonRecord:
 
 
 def _interval(profile: Profile) -> Interval:
-    spare = profile.spare_loads
     return {
         "least": profile.interval[0],
         "most": profile.interval[1],
         "guesses": [name for name, fact in profile.target.facts().items() if fact.range is not None],
         "ends": [{"facts": end.facts, "program": end.program, "seconds": seconds} for end, seconds in profile.readings],
-        "spare_loads": {"loads": spare.loads, "bytes": spare.bytes} if spare else None,
+        "assumptions": [
+            {
+                "name": each.name,
+                "end": each.end,
+                "about": each.about,
+                "instructions": each.instructions,
+                "bytes": each.bytes,
+                "seconds": seconds,
+                "part": part,
+            }
+            for each, seconds, part in profile.worths
+        ],
     }
 
 

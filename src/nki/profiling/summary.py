@@ -50,7 +50,7 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
         "latency_max": second,
         "latency_lower_bound": profile.lower_bound.seconds,
         "latency_lower_bound_resource": profile.lower_bound.resource,
-        "spare_loads": profile.spare_loads.loads if profile.spare_loads else 0,
+        "spare_loads": profile.spare_loads.instructions if profile.spare_loads else 0,
         "total_active_time": _total_active(rows),
         "total_active_time_percent": _share(_total_active(rows), profile),
         "neuroncore_cycle_count": round(profile.timeline.ns * target.vector_clock_ghz),

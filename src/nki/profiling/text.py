@@ -64,7 +64,7 @@ def _head(profile: PredictedRun, width: int) -> str:
         f"{count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
         f"{number(profile.flops)}FLOP in products",
         f"MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
-        about_spare_loads(profile),
+        *about_assumptions(profile),
     )
     title = (
         f"{profile.name} on {profile.target}: {duration(profile.latency)}, "
@@ -73,15 +73,10 @@ def _head(profile: PredictedRun, width: int) -> str:
     return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
-def about_spare_loads(profile: PredictedRun) -> str:
-    """The loads that may be left out, with the cause; "" if none is known."""
-    spare = profile.spare_loads
-    if spare is None:
-        return ""
-    return (
-        f"the range begins without {count(spare.loads, 'load')}, {size(spare.bytes)}, of rows that SBUF still holds: "
-        "the compiler of Neuron leaves such loads out at times"
-    )
+def about_assumptions(profile: PredictedRun) -> list[str]:
+    """What another compiler may do with the kernel, and what each of it adds to the range: a row for each."""
+    signs = {"fast": "\N{MINUS SIGN}", "slow": "+"}
+    return [f"{each.name}: {signs[each.end]}{percent(part)}: {each.about}" for each, _, part in profile.worths]
 
 
 def _intensity(profile: PredictedRun) -> str:

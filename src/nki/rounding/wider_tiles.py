@@ -15,7 +15,7 @@ from nki.ir.program import Program
 from nki.ir.types import Tensor
 from nki.passes.accumulate import Accumulate
 from nki.passes.verify import Verify
-from nki.profiling.memory_choices import Compiled, compiled
+from nki.profiling.assumptions import Compiled, compiled
 from nki.rounding import shadow_run
 from nki.rounding.findings import LineError, WiderTiles
 from nki.rounding.line_errors import relative

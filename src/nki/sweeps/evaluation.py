@@ -19,9 +19,9 @@ from nki.base.warning import collecting
 from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.numerics.floating_point import default_environment
+from nki.profiling.assumptions import Compiled, compiled
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.kernel_profile import Profile, of_program
-from nki.profiling.memory_choices import Compiled, compiled
 from nki.sweeps import comparison
 from nki.sweeps.record import Outcome, failed, outcome
 from nki.sweeps.space import Tolerance

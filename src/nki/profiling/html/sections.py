@@ -16,7 +16,7 @@ from nki.profiling.html.source_listing import Listing
 from nki.profiling.latency_parts import LongStep, longest_steps
 from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.text import about_spare_loads
+from nki.profiling.text import about_assumptions
 
 _Row = TypeVar("_Row")
 
@@ -31,7 +31,7 @@ def head(profile: PredictedRun) -> Markup:
         tag("h1", profile.name),
         tag("p", tag("b", str(profile.target)), f" · {cores} · {count(profile.instructions)} instructions"),
         tag("p", "Prediction of a model, no measurement.", class_="mark"),
-        tag("p", about, class_="note") if (about := about_spare_loads(profile)) else None,
+        [tag("p", row, class_="note") for row in about_assumptions(profile)],
         class_="title",
     )
     over = latency / (bound.seconds * 1e9) if bound.seconds else 1.0
@@ -39,7 +39,7 @@ def head(profile: PredictedRun) -> Markup:
     sbuf, psum = profile.available_memory.values()
     figures = [
         figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
-        figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
+        figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware and the compiler"),
         figure(
             "Lower bound",
             time(bound.seconds * 1e9),

@@ -15,9 +15,9 @@ from nki.compilation.launch_errors import strip_frames
 from nki.compilation.traced_step import Launch
 from nki.frontend.frontend_errors import NotAFunctionError
 from nki.jit import Adapter, Kernel, adapter_for
+from nki.profiling.assumptions import compiled
 from nki.profiling.compiling import Given, Inputs, checked_target, compiled_for, origin_for, trips_of
 from nki.profiling.kernel_profile import Profile, of_program
-from nki.profiling.memory_choices import compiled
 from nki.profiling.origin import Origin
 from nki.profiling.shapes import is_shape_only, placeholder
 from nki.profiling.steps import step_record, step_text, step_trace

@@ -1,11 +1,12 @@
-"""Choices of the vendor's compiler about memory: loads that it may leave out, results that take the place of operands.
+"""What another compiler may do: another order, loads that it leaves out, results that take no operand's place.
 
-Each report names the loads, and the fast end of the interval is without them.
+Each report names the assumptions with their worth, and the interval holds them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,15 @@ from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.ir.types import TensorSpec
 from nki.passes.load_reuse import ReuseLoads
+from nki.passes.schedule import Schedule
 from nki.profiling import html, text
-from nki.profiling.compiling import unknown_loops
+from nki.profiling.assumptions import ORDERS, OWN_TILES, SAME_ORDER, SPARE_LOADS, compiled
+from nki.profiling.compiling import as_kernel, shaped_arguments, unknown_loops
 from nki.profiling.kernel_profile import Profile, of_program
-from nki.profiling.memory_choices import compiled
+from nki.profiling.record import details
 from nki.profiling.shapes import ShapeDtype
-from nki.target import GEN3
+from nki.sim.timing import TimedProgram
+from nki.target import GEN3, find
 from tests.passes.small_memory import small
 from tests.support.command_line import Ran
 from tests.support.profile_invariants import violations
@@ -82,10 +86,10 @@ def profile() -> Profile:
 def test_loads_and_bytes_are_those_that_the_other_program_lacks(profile: Profile) -> None:
     spare = profile.spare_loads
     assert spare is not None
-    assert spare.loads == SPARE
+    assert spare.instructions == SPARE
     assert spare.bytes == (LOADS - ROWS // P) * P * COLUMNS * 4 + (LOADS - COUNT) * COLUMNS * 4
     shorter = of_program(spare.timed.program)
-    assert profile.instructions == shorter.instructions + spare.loads
+    assert profile.instructions == shorter.instructions + spare.instructions
     assert profile.bytes["hbm_read"] == shorter.bytes["hbm_read"] + spare.bytes
     assert profile.bytes["hbm_write"] == shorter.bytes["hbm_write"]
 
@@ -98,7 +102,7 @@ def test_the_fast_end_is_without_them(profile: Profile) -> None:
     assert without < with_all
     assert profile.interval[0] == without
     alone = of_program(profile.program)
-    assert profile.interval[1] == alone.interval[1] and profile.latency == alone.latency
+    assert profile.latency == alone.latency
 
 
 @nki.jit
@@ -117,7 +121,7 @@ def twice(x, again=True):
 def test_loads_of_later_releases() -> None:
     x = ShapeDtype((P, 64), "float32")
     profile = nki.profile(twice, target="trn2")(x)
-    assert profile.spare_loads is not None and profile.spare_loads.loads == 1
+    assert profile.spare_loads is not None and profile.spare_loads.instructions == 1
     assert profile.interval[0] < profile.interval[1]
 
 
@@ -125,7 +129,7 @@ def test_a_kernel_without_such_loads() -> None:
     profile = nki.profile(twice, target="trn2")(ShapeDtype((P, 64), "float32"), again=False)
     assert profile.spare_loads is None and profile.summary()["spare_loads"] == 0
     assert "leaves such loads out" not in str(profile)
-    assert len(profile.ends) == 2
+    assert [end.program for end in profile.ends] == ["as compiled", "as compiled", "order"]
 
 
 def test_nobody_looks_for_them_before_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +143,17 @@ def test_nobody_looks_for_them_before_they_are_asked_for(monkeypatch: pytest.Mon
 
 
 def test_every_report_says_so(profile: Profile) -> None:
-    sentence = text.about_spare_loads(profile)
-    assert sentence.startswith(f"the range begins without {SPARE} loads, ") and "at times" in sentence
-    assert sentence in " ".join(str(profile).split())
-    assert sentence in profile._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert sentence in html.render(profile)
+    order, loads = text.about_assumptions(profile)
+    assert re.fullmatch(r"order: \+\d+\.\d %: \d+ instructions at another place in the order of the program", order)
+    assert re.match(rf"loads left out: .\d+\.\d %: {SPARE} loads, .* at times$", loads)
+    for sentence in (order, loads):
+        assert sentence in " ".join(str(profile).split())
+        assert sentence in profile._repr_html_()  # pyright: ignore[reportPrivateUsage]
+        assert sentence in html.render(profile)
     assert profile.summary()["spare_loads"] == SPARE
+    records = details(profile)["interval"]["assumptions"]
+    assert [each["name"] for each in records] == ["order", "loads left out"]
+    assert [each["seconds"] for each in records] == [worth.seconds for worth in profile.worths]
 
 
 def test_what_ifs_keep_them(profile: Profile) -> None:
@@ -164,7 +173,7 @@ def test_native_execution_and_the_simulator_keep_all_loads() -> None:
     expected = w[:, None, :] * x
     np.testing.assert_array_equal(passes(x, w), expected)
     profile = nki.profile(passes, target="trn2")(x, w)
-    assert profile.spare_loads is not None and profile.spare_loads.loads == SPARE
+    assert profile.spare_loads is not None and profile.spare_loads.instructions == SPARE
     artifact = passes.compile(x, w).kernel
     copies = [copy for inst in artifact.instructions() if (copy := inst.as_copy()) is not None]
     assert sum(copy.src.tensor.role == "input" for copy in copies) == 2 * LOADS
@@ -215,20 +224,21 @@ def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
 
     specs = {"x": TensorSpec("x", (P, 64), float32), "rows": TensorSpec("rows", (1, 1), int32)}
     result = compiled(lambda observe: pipeline.compile(kernel, specs, GEN3, observe=observe), GEN3)
-    program, spare = result.timed.program, result.find_spare_loads()
-    assert spare is not None and spare.loads == 2
+    program = result.timed.program
+    (spare,) = [each for each in result.find_assumptions() if each.name == SPARE_LOADS]
+    assert spare.instructions == 2
     most, least = ({id(loop): (count,) for loop in unknown_loops(program)} for count in (30, 1))
     profile = of_program(result, most, least)
     shorter = spare.timed.program
     once = of_program(shorter, {id(loop): (1,) for loop in unknown_loops(shorter)})
     assert profile.interval[0] == once.interval[0] < of_program(result, most, most).interval[0]
-    assert profile.interval[1] == of_program(program, most).interval[1]
+    assert profile.readings[2][1] == of_program(program, most).interval[1]
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """It looks for them, too, also in a program in text form, as long as that has no addresses."""
     monkeypatch.chdir(tmp_path)
-    Path("beta.py").write_text("from tests.profiling.test_memory_choices import passes\n")
+    Path("beta.py").write_text("from tests.profiling.test_assumptions import passes\n")
     arguments = ("--arg", f"{ROWS}x64:float32", "--arg", f"{COUNT}x64:float32")
     counts: list[int] = []
     for stage in ("", "order", "allocate"):
@@ -261,10 +271,11 @@ def softmax(x):
 def test_results_in_the_place_of_operands_are_faster_where_few_tiles_fit(target: str) -> None:
     wide = nki.profile(softmax, target=target)(ShapeDtype((1024, 16384), "float32"))
     narrow = nki.profile(softmax, target=target)(ShapeDtype((1024, 1024), "float32"))
-    assert wide.ends[-1][0] is not wide.timed and narrow.ends[-1][0] is narrow.timed
-    plain = of_program(wide.ends[-1][0].program)
+    own = wide.assumption(OWN_TILES)
+    assert own is not None and own.instructions == 2 * 1024 // P and narrow.assumption(OWN_TILES) is None
+    plain = of_program(own.timed.program)
     assert wide.latency < 0.95 * plain.latency
-    assert wide.interval[1] == plain.interval[1]
+    assert wide.interval[1] >= plain.interval[1]
     assert wide.what_if(launch=1.0).interval[1] == wide.interval[1]
     assert len(wide.program.core.tensors) == len(plain.program.core.tensors) - 2 * 1024 // P
     assert violations(wide) == []
@@ -276,7 +287,7 @@ def test_a_program_that_gains_nothing_is_not_taken() -> None:
     profile = nki.profile(softmax, target="trn2")(x)
     specs = {"x": TensorSpec("x", (P, 16384), float32)}
     assert printer.show(profile.program) == printer.show(pipeline.compile(softmax.func, specs, GEN3))
-    assert profile.ends[-1][0] is profile.timed
+    assert profile.assumption(OWN_TILES) is None
 
 
 def test_a_program_whose_tiles_find_no_arrangement_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,4 +300,91 @@ def test_a_program_whose_tiles_find_no_arrangement_is_not_taken(monkeypatch: pyt
 
     monkeypatch.setattr(pipeline, "compile", compile_first)
     profile = nki.profile(softmax, target="trn2")(ShapeDtype((1024, 16384), "float32"))
-    assert profile.ends[-1][0] is profile.timed and profile.spare_loads is None
+    assert profile.assumption(OWN_TILES) is None and profile.spare_loads is None
+
+
+def in_order(kernel: Any, target: str, *shapes: nki.ShapeDtype) -> TimedProgram:
+    """The kernel as stage ``schedule`` leaves it if it moves nothing."""
+    chosen = find(target)
+    launched = as_kernel(kernel)
+    adapter, arguments = shaped_arguments(launched, shapes, {})
+    stages = [Schedule(reorder=False) if each.name == "schedule" else each for each in pipeline.STAGES]
+    specs = launched.specs(arguments, adapter)
+    program = pipeline.compile(launched.func, specs, chosen, stages=stages, configs=launched.configs)
+    return TimedProgram(program)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_the_slow_end_is_the_order_of_the_program(target: str) -> None:
+    """What the cheap permutation replays is what the compiler makes that moves nothing, to the bit."""
+    profile, slow = profiled(target=target), find(target).bound(1)
+    moving = in_order(passes, target, *(ShapeDtype(shape, "float32") for shape in ((ROWS, COLUMNS), (COUNT, COLUMNS))))
+    assert profile.order is not None and profile.order.instructions > 0
+    assert profile.interval[1] == (moving.run(slow).ns + slow.launch_ns) * 1e-9
+    listed = (profile.timed.run(slow).ns + slow.launch_ns) * 1e-9
+    (worth,) = [each for each in profile.worths if each.assumption is profile.order]
+    assert worth.seconds == pytest.approx(profile.interval[1] - listed)
+    assert worth.part == pytest.approx(profile.interval[1] / listed - 1)
+
+
+def test_where_orders_agree_the_interval_is_of_facts_alone() -> None:
+    profile = nki.profile(twice, target="trn2")(ShapeDtype((P, 64), "float32"), again=False)
+    assert profile.order is not None and profile.order.about == SAME_ORDER and profile.order.instructions == 0
+    assert profile.interval == of_program(profile.program).interval
+    assert f"order: +0.0 %: {SAME_ORDER}" in text.about_assumptions(profile)
+
+
+def test_a_program_alone_has_no_other_order(profile: Profile) -> None:
+    alone = of_program(profile.program)
+    assert alone.order is None and alone.worths == []
+
+
+def test_either_order_is_shown_and_the_interval_holds_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_list, by_program = (profiled(order=order) for order in ("list", "program"))
+    assert by_program.latency > by_list.latency and (by_list.queues, by_program.queues) == ("list", "program")
+    shapes = [ShapeDtype(shape, "float32") for shape in ((ROWS, COLUMNS), (COUNT, COLUMNS))]
+    assert by_program.timeline.ns == in_order(passes, "trn2", *shapes).run(GEN3).ns
+    assert by_program.interval == pytest.approx(by_list.interval)
+    assert by_program.order is not None and by_program.order.end == "fast"
+    monkeypatch.setenv("OPEN_NKI_REORDER", "0")
+    assert profiled().latency == by_program.latency and profiled().interval == by_program.interval
+    assert profiled(order="list").latency == by_list.latency
+    with pytest.raises(nki.NkiError, match="there is no such order"):
+        profiled(order="random")
+
+
+def test_the_command_shows_either_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("beta.py").write_text("from tests.profiling.test_assumptions import passes\n")
+    arguments = ("--arg", f"{ROWS}x64:float32", "--arg", f"{COUNT}x64:float32", "--json")
+    found = [Ran(capsys, "profile", "beta.py:passes", *arguments, "--order", order).out for order in ORDERS]
+    (first,), (second,) = (json.loads(out).values() for out in found)
+    assert (first["order"], second["order"]) == ORDERS
+    assert first["latency"] < second["latency"] <= first["latency_max"] == pytest.approx(second["latency_max"])
+    assert Ran(capsys, "profile", "beta.py:passes", *arguments[:-1]).out.count("order: +") == 1
+
+
+@pytest.mark.parametrize("rounds", [3])
+def test_loops_on_the_device_have_both_orders(rounds: int) -> None:
+    """Blocks in loops are permuted one by one; the iterations that a caller states hold for both programs."""
+
+    @nki.jit
+    def kernel(x, rows):
+        count, out = nl.load(rows), nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+        def body(_):
+            for first in range(0, x.shape[1], 128):
+                tile = nl.ndarray((P, 128), dtype=x.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=tile, src=x[:, first : first + 128])
+                nisa.activation(dst=tile, op=nl.exp, data=tile)
+                nisa.dma_copy(dst=out[:, first : first + 128], src=tile)
+
+        nl.fori_loop(0, nisa.register_alloc(count), body)
+        return out
+
+    shapes = ShapeDtype((P, 1024), "float32"), ShapeDtype((1, 1), "int32")
+    profile = nki.profile(kernel, target="trn2", trips=rounds)(*shapes)
+    other = nki.profile(kernel, target="trn2", trips=rounds, order="program")(*shapes)
+    assert profile.order is not None and profile.order.instructions > 0
+    assert profile.order.run(profile.target).ns == other.timeline.ns > profile.timeline.ns
+    assert nki.profile(kernel, target="trn2", trips=1)(*shapes).interval[1] < profile.interval[1]
