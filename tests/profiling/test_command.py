@@ -448,7 +448,7 @@ def test_json_has_what_the_text_shows(file, nki):
         assert f"many.py:{each['line']}" in report and each["code"][:20] in report
     assert sum(each["seconds"] for each in session["parts"]) == pytest.approx(session["latency"])
     for use in session["engines"]:
-        assert use["busy"] + use["stalled"] + use["idle"] == pytest.approx(session["total_time"])
+        assert use["busy"] + use["stalled"] + use["idle"] == pytest.approx(session["device_time"])
         stalls = [each["seconds"] for each in session["stalls"] if each["engine"] == use["engine"]]
         assert sum(stalls) == pytest.approx(use["stalled"])
     assert session["interval"]["least"] == session["latency_min"] <= session["latency_max"]

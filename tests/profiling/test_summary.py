@@ -7,6 +7,7 @@ import json
 import pytest
 
 from nki.profiling.summary import SOURCE
+from nki.target import GEN2, GEN3, GEN4
 from tests.profiling import kernels
 
 READ = [
@@ -50,9 +51,29 @@ def test_shares_are_fractions_and_times_are_seconds(product, loop, halves):
                 assert 0 <= value <= 1, name
             elif name.endswith("_time"):
                 assert 0 <= value < 1e-2, name
-        assert summary["total_time"] == profile.device_time
-        assert summary["latency"] == pytest.approx(summary["total_time"] + summary["launch_time"])
+        assert summary["device_time"] == profile.device_time
+        assert summary["latency"] == pytest.approx(summary["device_time"] + summary["launch_time"])
+        assert summary["total_time"] == pytest.approx(summary["device_time"] + summary["capture_time"])
+        assert summary["total_time_min"] <= summary["total_time"] <= summary["total_time_max"]
         assert summary["latency_min"] <= summary["latency"] <= summary["latency_max"]
+
+
+@pytest.mark.parametrize("target", [GEN2, GEN3, GEN4])
+def test_a_capture_has_a_start_and_an_end(target):
+    """15.6 us of trn2 are what its traces show; other targets have a wider range of the same number."""
+    fact = target.fact("capture_ns")
+    assert fact.value == 15600 and fact.kind == ("measured" if target is GEN3 else "guess")
+    assert fact.range[0] <= 13000 and fact.range[1] >= 35000
+    profile = kernels.profiled_product(target=target)
+    assert profile.total_time == pytest.approx(profile.device_time + 15.6e-6)
+    least, most = profile.total_interval
+    (fast, slow), latencies = (fact.range, profile.interval)
+    bounds = [target.bound(end).launch_ns for end in (0, 1)]
+    assert least == pytest.approx(latencies[0] + (fast - bounds[0]) * 1e-9)
+    assert most == pytest.approx(latencies[1] + (slow - bounds[1]) * 1e-9)
+    assert profile.device_interval == pytest.approx([e - b * 1e-9 for e, b in zip(latencies, bounds, strict=True)])
+    without = profile.what_if(capture=0)
+    assert without.total_time == profile.device_time and without.interval == profile.interval
 
 
 def test_numbers_of_a_product(product):

@@ -108,7 +108,8 @@ class _Kernel:
     """A kernel on its way to a profile, before its tiles have places."""
 
     def __init__(self, ordered: Program, first: _Placed, target: Target, queues: Queues) -> None:
-        self.ordered, self.target, self.queues = ordered, target, queues
+        self.ordered, self.target = ordered, target
+        self.queues: Queues = queues
         self.chosen, self.timed = first, TimedProgram(first.program)
         self.wider: _Placed | None = None
         """The program in which each result has a tile of its own, if the chosen one is another."""

@@ -119,6 +119,16 @@ class PredictedRun:
         """The time that a benchmark on the device would show: launch and kernel."""
         return self.device_time + self.launch_time
 
+    @property
+    def capture_time(self) -> float:
+        """Start-up and tear-down of an execution that a profiler captures, around the kernel's own time."""
+        return self.target.capture_ns * 1e-9
+
+    @property
+    def total_time(self) -> float:
+        """The time that a profiler on the device would show: the kernel with the capture's start-up and tear-down."""
+        return self.device_time + self.capture_time
+
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What another compiler may do with the kernel (:mod:`nki.profiling.assumptions`)."""
@@ -138,16 +148,20 @@ class PredictedRun:
         return ends
 
     @cached_property
-    def readings(self) -> list[tuple[End, float]]:
-        """The latency in seconds at each end."""
+    def device_readings(self) -> list[tuple[End, float]]:
+        """The time on the device in seconds at each end."""
         readings: list[tuple[End, float]] = []
         for end in self.ends:
             if end.assumption is not None and not end.assumption.instructions:
-                seconds = readings[-1][1]  # it changes nothing
+                readings.append((end, readings[-1][1]))  # it changes nothing
             else:
-                seconds = (end.run().ns + end.target.launch_ns) * 1e-9
-            readings.append((end, seconds))
+                readings.append((end, end.run().ns * 1e-9))
         return readings
+
+    @property
+    def readings(self) -> list[tuple[End, float]]:
+        """The latency in seconds at each end."""
+        return [(end, seconds + end.target.launch_ns * 1e-9) for end, seconds in self.device_readings]
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -156,6 +170,18 @@ class PredictedRun:
         """
         times = [self.latency, *(seconds for _, seconds in self.readings)]
         return min(times), max(times)
+
+    @property
+    def device_interval(self) -> tuple[float, float]:
+        """The same of :attr:`device_time`."""
+        times = [self.device_time, *(seconds for _, seconds in self.device_readings)]
+        return min(times), max(times)
+
+    @property
+    def total_interval(self) -> tuple[float, float]:
+        """The same of :attr:`total_time`."""
+        ends = [seconds + end.target.capture_ns * 1e-9 for end, seconds in self.device_readings]
+        return min(self.total_time, *ends), max(self.total_time, *ends)
 
     @cached_property
     def worths(self) -> list[Worth]:

@@ -43,7 +43,11 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
         "version": version(),
         "kernel": profile.name,
         "target": target.name,
-        "total_time": profile.device_time,
+        "total_time": profile.total_time,
+        "total_time_min": profile.total_interval[0],
+        "total_time_max": profile.total_interval[1],
+        "device_time": profile.device_time,
+        "capture_time": profile.capture_time,
         "launch_time": profile.launch_time,
         "latency": profile.latency,
         "latency_min": first,
@@ -53,7 +57,7 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
         "spare_loads": profile.spare_loads.instructions if profile.spare_loads else 0,
         "total_active_time": _total_active(rows),
         "total_active_time_percent": _share(_total_active(rows), profile),
-        "neuroncore_cycle_count": round(profile.timeline.ns * target.vector_clock_ghz),
+        "neuroncore_cycle_count": round(profile.total_time * 1e9 * target.vector_clock_ghz),
         **_counts(profile),
         **_products(profile, rows),
         **_memory(profile),
@@ -70,9 +74,14 @@ def _counts(profile: PredictedRun) -> dict[str, int]:
 
 
 def _share(seconds: float, profile: PredictedRun) -> float:
-    """``seconds`` summed over the cores as a part of the time of all cores."""
-    whole = profile.device_time * len(profile.cores)
+    """``seconds`` summed over the cores as a part of the profiler's time of all cores."""
+    whole = profile.total_time * len(profile.cores)
     return seconds / whole if whole else 0.0
+
+
+def _device_part(profile: PredictedRun) -> float:
+    """The time on the device as a part of the profiler's."""
+    return profile.device_time / profile.total_time if profile.total_time else 0.0
 
 
 def _total_active(rows: Sequence[EngineRows]) -> float:
@@ -105,14 +114,14 @@ def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, An
             if activates(inst.mnemonic):
                 activations += count
                 activation_ns += count * estimate.occupancy
-    capacity = profile.peak_flops_16_bit * profile.device_time
+    capacity = profile.peak_flops_16_bit * profile.total_time
     return {
         "model_flops": profile.flops,
         "hardware_flops": profile.flops + profile.transpose_flops,
         "transpose_flops": profile.transpose_flops,
         "adjusted_hardware_flops": useful + moves,
         "adjusted_transpose_flops": moves,
-        "mfu_estimated_percent": profile.mfu,
+        "mfu_estimated_percent": profile.mfu * _device_part(profile),
         "hfu_estimated_percent": (useful + moves) / capacity if capacity else 0.0,
         "mm_arithmetic_intensity": profile.intensity,
         "peak_flops_bandwidth_ratio": profile.ridge,
@@ -132,7 +141,7 @@ def _memory(profile: PredictedRun) -> dict[str, Any]:
     return {
         **moved,
         **_spills(profile),
-        "mbu_estimated_percent": profile.mbu,
+        "mbu_estimated_percent": profile.mbu * _device_part(profile),
         "weight_size_bytes": weights,
         "inputs_and_weights_size_bytes": inputs + weights,
         "inputs_outputs_weights_size_bytes": inputs + outputs + weights,

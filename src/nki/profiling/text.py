@@ -59,7 +59,8 @@ def _head(profile: PredictedRun, width: int) -> str:
     first, second = profile.interval
     bound = profile.lower_bound
     texts = (
-        f"{duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
+        f"{duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch; "
+        f"{duration(profile.total_time)} in a profiler's capture",
         f"at least {duration(bound.seconds)} in any order of these instructions: {limit(bound.resource)}",
         f"{count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
         f"{number(profile.flops)}FLOP in products",

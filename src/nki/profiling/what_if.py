@@ -44,6 +44,7 @@ DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "semaphore": ("semaphore_ns", "remote_semaphore_ns"),
     "table_load": ("activation_table_load_ns", "activation_table_swap_ns"),
     "launch": ("launch_ns",),
+    "capture": ("capture_ns",),
 }
 """Facts that are times: a factor multiplies them."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nki.base.element_types import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16
 from nki.target.cited_documents import (
     BETA1,
+    DMA,
     DRIVER,
     INF2_TRACES,
     TRN1_GUIDE,
@@ -374,5 +375,18 @@ class ComputeEngines:
             (5000.0, 10000.0),
         ),
         as_trn2((5000.0, 12000.0)),
+    )
+    capture_ns = row(
+        "ns",
+        as_trn2((6500.0, 52500.0)),
+        measured(
+            15600.0,
+            f"{TRN2_TRACES}: in eight of them 13.2 to 14.0 us pass before the first DMA instruction (handshakes, loads "
+            "of registers, fetch of instructions), and 2.07 to 2.22 us behind the last data. Profiles of "
+            f"{DMA} have their first triggers at 22.3 and 33.3 us. The tutorial on fused Mamba: every NEFF execution "
+            "involves certain start-up and tear-down overhead",
+            (13000.0, 35000.0),
+        ),
+        as_trn2((6500.0, 52500.0)),
     )
     unpublished_cost = row("", guess(1.0, "factor on cycles that no document gives", (0.5, 2.0)))

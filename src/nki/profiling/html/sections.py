@@ -39,6 +39,7 @@ def head(profile: PredictedRun) -> Markup:
     sbuf, psum = profile.available_memory.values()
     figures = [
         figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
+        figure("Capture", time(profile.total_time * 1e9), f"{time(profile.device_time * 1e9)} of it on the device"),
         figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware and the compiler"),
         figure(
             "Lower bound",
