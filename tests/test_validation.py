@@ -11,7 +11,7 @@ import pytest
 from nki.target import GEN2
 from validation.cases import CASES, Case
 from validation.microcases import MICROCASES, Microcase
-from validation.page import instruction_row, kernel_row
+from validation.page import KernelRow, instruction_row, kernel_row, summary
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +42,19 @@ def test_the_page_says_how_far_a_time_is_from_the_interval() -> None:
     case = next(case for case in CASES if case.name.startswith("exp of 128"))
     least, most = case.times().interval
     for seconds, outside in ((0.5 * least, 1.0), (least, 0.0), (most, 0.0), (2 * most, 0.5)):
-        assert kernel_row(replace(case, measured=(seconds, seconds)))[3] == pytest.approx(outside)
+        row = kernel_row(replace(case, measured=(seconds, seconds)))
+        assert row.outside == pytest.approx(outside)
+        assert row.width == pytest.approx((most - least) / case.times().predicted)
+
+
+def test_families_have_their_coverage_and_their_width_beside_the_error() -> None:
+    rows = [KernelRow("", error, 0.5, outside, width) for error, outside, width in ((-0.1, 0.0, 0.2), (0.3, 0.1, 0.4))]
+    *_, one, two = summary({"both": rows, "first": rows[:1]})
+    assert one == "| both | 2 | 20.0% | 1 (50%) | 30% |"
+    assert two == "| first | 1 | 10.0% | 1 (100%) | 20% |"
+    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    for family in {case.family for case in CASES}:
+        assert f"\n| {family} | {sum(case.family == family for case in CASES)} | " in page
 
 
 def test_a_span_from_the_first_descriptors_leaves_their_generation_out() -> None:
@@ -66,7 +78,7 @@ def test_the_page_holds_the_predictions_of_today() -> None:
     """Of the short kernels and all instructions; ``make validate`` writes the page."""
     page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
     assert all(instruction_row(case) in page for case in MICROCASES)
-    assert all(kernel_row(case)[0] in page for case in CASES if "launches" in case.family)
+    assert all(kernel_row(case).text in page for case in CASES if "launches" in case.family)
 
 
 def test_the_products_of_trn2_are_in_the_right_order() -> None:

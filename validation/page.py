@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from validation.cases import CASES, Case
 from validation.microcases import MICROCASES, Microcase
@@ -18,13 +19,15 @@ from the nearer end. Each fact of the [targets](reference/targets.md) has a sour
 that source, it tests the form of the model and not its reach. That is so for all instructions and transfers. Of the
 kernels it is so for "512 products of four shapes", from which the model takes that idle rows of the array keep the
 clock throttled, and for the launches on inf2, from which it takes that the second load of a launch stands still at
-first. The published counters of "4096^3, tiled" show each tile of one operand loaded three times where the kernel says
-eight: the vendor's compiler left loads out. The model runs the kernel as it is written, so that row says little about
-the rate of loads. Of the two products of 2048 no such counters are published. Their 2,112 transfers take longer than
-the whole kernels did if one generator makes all descriptors, in 540 ns or more for each: loads were left out, or
-generators shared them. At the fast end of the interval there is no load of rows that SBUF still holds ([loads that may
-be left out](profiling.md#loads-that-may-be-left-out)). A time is the kernel's, from its first instruction to its
-last result. Times of inf2 begin when the descriptors of the first load are complete, because these profiles show a
+first. The published counters of "4096^3, tiled" show each tile of one operand loaded three times where the kernel
+says eight: the vendor's compiler left loads out. The model runs the kernel as it is written, so that row says
+little about the rate of loads. Of the two products of 2048 no such counters are published. Their 2,112 transfers
+take longer than the whole kernels did if one generator makes all descriptors, in 540 ns or more for each: loads
+were left out, or generators shared them. The interval holds all guesses about the hardware and what [another
+compiler may do](profiling.md#what-another-compiler-may-do): the order of the program at the slow end, and no load
+of rows that SBUF still holds at the fast end. Its width is that of the interval by the prediction: the smaller the
+better, as long as the measured times are inside. A time is the kernel's, from its first instruction to its last
+result. Times of inf2 begin when the descriptors of the first load are complete, because these profiles show a
 software DMA at that moment: 648 ns later. Latencies of other kernels are kept aside to judge the model, and are not
 shown here.
 """
@@ -34,24 +37,29 @@ def page() -> Iterator[str]:
     """The lines of the page."""
     yield _HEAD
     yield "## Kernels\n"
-    errors: list[tuple[float, float, float]] = []
+    families: dict[str, list[KernelRow]] = {}
+    rows: list[KernelRow] = []
     for family, cases in groupby(CASES, key=lambda case: case.family):
         yield f"### {family}\n"
         yield "| kernel | target | measured, µs | predicted, µs | error | interval, µs | roofline, µs | error |"
         yield "|---|---|--:|--:|--:|--:|--:|--:|"
         sources: dict[str, None] = {}
+        own: list[KernelRow] = []
         for case in cases:
             print(case.name, file=sys.stderr, flush=True)
-            row, *each = kernel_row(case)
-            errors.append((abs(each[0]), abs(each[1]), abs(each[2])))
+            own.append(kernel_row(case))
             sources[case.source] = None
-            yield row
+            yield own[-1].text
         yield f"\nSources: {'; '.join(sources)}.\n"
-    medians = [statistics.median(each) for each in zip(*errors, strict=True)]
-    worst = [max(each) for each in zip(*errors, strict=True)]
-    yield f"Of {len(errors)} kernels the median error is {medians[0]:.1%}, the greatest {worst[0]:.1%}."
+        rows += own
+        families[family] = own
+    yield "### Errors and intervals\n"
+    yield from summary({**families, "all": rows})
+    medians = [statistics.median(abs(each[n]) for each in rows) for n in (1, 2)]
+    worst = [max(abs(each[n]) for each in rows) for n in (1, 2)]
+    yield f"\nOf {len(rows)} kernels the median error is {medians[0]:.1%}, the greatest {worst[0]:.1%}."
     yield f"The roofline errs by {medians[1]:.1%} in the median, and by {worst[1]:.1%} at most."
-    outside = [error[2] for error in errors]
+    outside = [each.outside for each in rows]
     held, near = (sum(error <= most for error in outside) for most in (0.0, 0.01))
     far = f"{max(outside):.1%}"
     yield f"The interval holds {held} of the measured times; {near} are within 1 % of it, all within {far}.\n"
@@ -66,8 +74,31 @@ def page() -> Iterator[str]:
     yield "Sources: " + "; ".join(dict.fromkeys(case.source for case in MICROCASES)) + "."
 
 
-def kernel_row(case: Case) -> tuple[str, float, float, float]:
-    """The row of a case; the errors of prediction, roofline, and the nearer end of the interval (0: it holds)."""
+class KernelRow(NamedTuple):
+    """The ``text`` of the row of a case; the errors of prediction, roofline, and the nearer end of the interval
+    (0: it holds); and the width of the interval as a part of the prediction.
+    """
+
+    text: str
+    error: float
+    roofline: float
+    outside: float
+    width: float
+
+
+def summary(families: Mapping[str, Sequence[KernelRow]]) -> Iterator[str]:
+    """A table of families: the median error beside the coverage of the intervals and their median width."""
+    yield "| family | kernels | median error | inside | median width |"
+    yield "|---|--:|--:|--:|--:|"
+    for family, rows in families.items():
+        error = statistics.median(abs(row.error) for row in rows)
+        width = statistics.median(row.width for row in rows)
+        inside = sum(not each.outside for each in rows)
+        yield f"| {family} | {len(rows)} | {error:.1%} | {inside} ({inside / len(rows):.0%}) | {width:.0%} |"
+
+
+def kernel_row(case: Case) -> KernelRow:
+    """The row of a case."""
     times = case.times()
     error, roofline = case.error(times.predicted), case.error(times.roofline)
     least, most = times.interval
@@ -84,7 +115,8 @@ def kernel_row(case: Case) -> tuple[str, float, float, float]:
         f"{roofline:+.1%}",
     )
     outside = max(0.0, case.error(least), -case.error(most))
-    return f"| {' | '.join(cells)} |", error, roofline, outside
+    width = (most - least) / times.predicted
+    return KernelRow(f"| {' | '.join(cells)} |", error, roofline, outside, width)
 
 
 def instruction_row(case: Microcase) -> str:

@@ -14,6 +14,8 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Buffer, Tensor
 
 _TILES = (Buffer.sbuf, Buffer.psum)
+TileValue = tuple[Tensor, int]
+"""A tile, and the number of the value that it holds."""
 
 
 def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
@@ -103,3 +105,20 @@ def _filled(inst: Inst) -> tuple[int, ...]:
     if inst.accumulates:
         return ()
     return tuple([n for n, (access, _, writes) in enumerate(inst.uses()) if writes and access.buffer in _TILES])
+
+
+class TileValues:
+    """The values that each tile of a core holds in turn; ``parts`` has the instructions that use each."""
+
+    def __init__(self, core: CoreProgram) -> None:
+        self.parts = filled_again(core)
+        self._number = {
+            (id(inst), tensor): number
+            for tensor, parts in self.parts.items()
+            for number, part in enumerate(parts)
+            for inst in part
+        }
+
+    def of(self, inst: Inst, tensor: Tensor) -> TileValue:
+        """The value of ``tensor`` that ``inst`` uses."""
+        return tensor, self._number.get((id(inst), tensor), 0)

@@ -247,11 +247,7 @@ def _add_profile(commands: Any) -> None:
         metavar="NAME=NUMBER",
         help="show beside it the kernel on hardware with another number, such as dma_bandwidth=2.0 or semaphore_ns=20",
     )
-    profiling.add_argument(
-        "--order",
-        choices=("list", "program"),
-        help="the order of each engine: of the list scheduler (the default), or of the program; the range holds both",
-    )
+    profiling.add_argument("--order", choices=("list", "program"), help="order of each engine; the range holds both")
     profiling.add_argument(
         "--trips",
         metavar="N|N:M",

@@ -106,7 +106,8 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     interval = (max(least, cycles) + issue) / clock
     chained = (cycles + issue + dependent) / clock - interval
     ports, ports_ns = _ports(inst, engine, cycles / clock, (interval, latency), target)
-    return Compute(interval, latency, kind, source, engine, chained, ports=ports, ports_ns=ports_ns)
+    streaming = min(interval, cycles / clock)
+    return Compute(interval, latency, kind, source, engine, chained, "", ports, ports_ns, streaming)
 
 
 def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Compute:
@@ -173,7 +174,8 @@ def activation(
     interval = (max(target.min_interval_cycles, cycles) + issue) / clock
     latency = cycles / clock + fill + target.semaphore_ns
     ports, ports_ns = _ports(inst, "scalar", cycles / clock, (interval, latency), target)
-    return Compute(interval, latency, kind, source, "scalar", latency - interval, table, ports, ports_ns)
+    behind = latency - interval
+    return Compute(interval, latency, kind, source, "scalar", behind, table, ports, ports_ns, cycles / clock)
 
 
 def _cycles_per_element(inst: Inst, target: Target) -> float:

@@ -52,7 +52,8 @@ class Compute(_OnEngine):
     """An instruction of Vector, Scalar, GpSimd or a sequencer.
 
     ``table`` names the table that an activation function needs. ``ports`` are the ways to memory that engines have in
-    common and that this instruction keeps from the others for ``ports_ns``.
+    common and that this instruction keeps from the others for ``ports_ns``. ``streaming`` is the part of ``occupancy``
+    in which elements stream, without the issue of the instruction.
     """
 
     resource: str
@@ -60,16 +61,23 @@ class Compute(_OnEngine):
     table: str = ""
     ports: tuple[str, ...] = ()
     ports_ns: float = 0.0
+    streaming: float = 0.0
 
     @property
     def chained_ns(self) -> float:
         return self.occupancy + self.dependent
 
+    def joined(self) -> Self:
+        """The same work as a part of one longer instruction, behind its neighbour: without an issue of its own."""
+        less = max(0.0, self.occupancy - self.streaming)
+        return replace(self, occupancy=self.occupancy - less, dependent=self.dependent + less)
+
     def lasting(self, occupancy: float) -> Self:
         """The same work in another time; the result comes, and the ports are free, as much sooner or later."""
         less = self.occupancy - occupancy
         ports_ns = max(0.0, self.ports_ns - less) if self.ports else 0.0
-        return replace(self, occupancy=occupancy, latency=self.latency - less, ports_ns=ports_ns)
+        streaming = max(0.0, self.streaming - less)
+        return replace(self, occupancy=occupancy, latency=self.latency - less, ports_ns=ports_ns, streaming=streaming)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,8 @@ def _blocks(core: CoreProgram, assignment: Assignment, reorder: bool) -> deque[_
 
 def in_program_order(scheduled: Program, before: Program) -> Program | None:
     """``scheduled`` with every queue in the order of ``before``, the program that the stage was given; None if it is in
-    that order. It has no waits. Dependences are those of ``scheduled``: the order of accesses to one place is the same.
+    that order. It can be replayed and not run: its waits are the schedule's. So are its dependences, which are the same
+    in both orders.
     """
     cores = [_core_in_order(*pair) for pair in zip(scheduled.cores, before.cores, strict=True)]
     same = all(new is old for new, old in zip(cores, scheduled.cores, strict=True))

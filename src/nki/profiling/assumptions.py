@@ -1,4 +1,4 @@
-"""What another compiler may do with a kernel: named assumptions, each with the program that it makes.
+"""Named assumptions about another compiler: each is a reading of the kernel, with the program that it makes.
 
 The latency is the replay of one program, in the order of this compiler's scheduler. No document says what the vendor's
 compiler does, so each :class:`Assumption` is another reading of the kernel, at one end of the interval. The
@@ -9,11 +9,13 @@ each of them adds, its worth, and one more assumption never narrows the interval
   "loop-level optimizations … subject to changes").
 * ``results in tiles of their own``: results do not take the place of operands (:mod:`nki.passes.operand_reuse`).
 * ``loads left out``: of rows that SBUF still holds (:mod:`nki.passes.load_reuse`).
+* ``invariants once``, ``broadcasts in place``, ``neighbours merged``: in kernels of Beta 1 alone, for the traces and
+  documents that show them are of its compiler (:mod:`nki.profiling.compiler_changes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -25,6 +27,7 @@ from nki.compilation import pipeline
 from nki.ir.loop import Loop, loops
 from nki.ir.program import Program
 from nki.ir.stage import Stage
+from nki.language.releases import returns_results
 from nki.numerics.floating_point import default_environment
 from nki.passes.allocate import Allocate
 from nki.passes.load_reuse import ReuseLoads
@@ -32,17 +35,21 @@ from nki.passes.operand_reuse import ReuseOperands
 from nki.passes.order import Order
 from nki.passes.schedule import Schedule, in_program_order
 from nki.profiling.amounts import count, size
-from nki.sim.timing import TimedProgram, Timeline, Trips, once
+from nki.profiling.compiler_changes import EstimateChange, broadcasts, invariants, neighbours
+from nki.sim.timing import EstimateOverride, TimedCore, TimedProgram, Timeline, Trips, once
 from nki.target.model import Target
 
 Facts = Literal["fast", "slow"]
 """An end of the interval, and of the ranges of guesses."""
 Queues = Literal["list", "program"]
-"""The order of each queue: that of the list scheduler, or of the program."""
+"""The order of each queue: the list scheduler's, or the program's."""
 ORDERS: Final = ("list", "program")
 ORDER: Final = "order"
 OWN_TILES: Final = "results in tiles of their own"
 SPARE_LOADS: Final = "loads left out"
+INVARIANTS: Final = "invariants once"
+BROADCASTS: Final = "broadcasts in place"
+NEIGHBOURS: Final = "neighbours merged"
 SAME_ORDER: Final = "the list scheduler keeps the order of the program"
 _BEFORE: Final = Order.name
 """The last stage that sees all loads."""
@@ -52,9 +59,8 @@ _PLACED: Final = Allocate.name
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a compiler may do with the kernel, by its ``name``: at the ``end`` of the interval the kernel is ``timed``.
-
-    It is ``about`` so many ``instructions``; ``bytes``: of the loads among them.
+    """A freedom of the compiler, by its ``name``: at the ``end`` of the interval the kernel is ``timed``, with
+    ``changes`` of its estimates. It is ``about`` so many ``instructions``; ``bytes``: of the loads among them.
     """
 
     name: str
@@ -63,10 +69,16 @@ class Assumption:
     timed: TimedProgram
     instructions: int
     bytes: int = 0
+    changes: tuple[EstimateChange, ...] = ()
 
     def run(self, target: Target) -> Timeline:
         """The replay of the kernel with the assumption, and with those before it, on ``target``."""
-        return self.timed.run(target)
+        overrides: dict[TimedCore, EstimateOverride] = {}
+        for core in self.timed.cores if self.changes else ():
+            override = overrides[core] = EstimateOverride(core.estimates(target))
+            for change in self.changes:
+                change.apply(core, override, target)
+        return self.timed.run(target, overrides)
 
     def with_trips(self, program: Program, trips: Trips) -> Assumption:
         """The same with the iterations ``trips`` of the loops of ``program``, the one without assumptions."""
@@ -123,7 +135,7 @@ class _Kernel:
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """All that are known of the kernel, those of each end in their order."""
+        """All that are known of the kernel; at each end they build on each other in this order."""
         found: list[Assumption] = []
         slow, timed = self.chosen, self.timed
         if self.wider is not None:
@@ -131,6 +143,9 @@ class _Kernel:
             found.append(self._own_tiles(timed))
         found.append(self._program_order(slow, timed) if self.queues == "list" else self._list_order())
         found += self._spare_loads()
+        if returns_results(self.ordered.release):
+            fast = next((each.timed for each in reversed(found) if each.end == "fast"), self.timed)
+            found += _of_beta1(fast, self.target)
         return tuple(found)
 
     def _own_tiles(self, wider: TimedProgram) -> Assumption:
@@ -202,6 +217,20 @@ def compiled(
         program = pipeline.compile(None, {}, target, start=seen[_PLACED], stages=_behind(_PLACED, chosen))
     kernel = _Kernel(seen[_BEFORE], _Placed(seen[_PLACED], program), target, chosen)
     return Compiled(kernel.timed, chosen, lambda: kernel.assumptions, kernel.recompiled)
+
+
+def _of_beta1(timed: TimedProgram, target: Target) -> Iterator[Assumption]:
+    """The assumptions about the compiler of Beta 1, on the program ``timed``, which holds all others."""
+    changes: tuple[EstimateChange, ...] = ()
+    for name, change, words in (
+        (INVARIANTS, invariants(timed), "an earlier one has computed the same"),
+        (BROADCASTS, broadcasts(timed, target), "copies of what is repeated"),
+        (NEIGHBOURS, neighbours(timed, target), "a part of the same one before"),
+    ):
+        if number := change.instructions:
+            changes = (*changes, change)
+            about = f"{count(number, 'instruction')} less, {words}; the vendor's Beta 1 compiler does so at times"
+            yield Assumption(name, "fast", about, timed, number, 0, changes)
 
 
 def _behind(stage: str, queues: Queues) -> tuple[Stage, ...]:

@@ -47,7 +47,7 @@ class End(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """What an ``assumption`` adds to the interval: ``seconds`` at its end, and as a ``part`` of the end before it."""
+    """The addition of an ``assumption`` to the interval: ``seconds`` at its end, and the ``part`` of the end before."""
 
     assumption: Assumption
     seconds: float
@@ -131,7 +131,7 @@ class PredictedRun:
 
     @cached_property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What another compiler may do with the kernel (:mod:`nki.profiling.assumptions`)."""
+        """The freedoms of another compiler with this kernel (:mod:`nki.profiling.assumptions`)."""
         return self._find_assumptions()
 
     @cached_property
@@ -140,9 +140,9 @@ class PredictedRun:
         assumption after the other.
         """
         fewest = "as compiled" if self.fewest is self.timed else "with the fewest iterations"
-        fast = End(self.fewest, self.target.bound(0), "fast", fewest)
+        fast = [End(self.fewest, target, "fast", fewest) for target in self.target.bounds(0)]
         ends: list[End] = []
-        for base in (fast, End(self.timed, self.target.bound(1), "slow", "as compiled")):
+        for base in [*fast, *(End(self.timed, target, "slow", "as compiled") for target in self.target.bounds(1))]:
             here = [each for each in self.assumptions if each.end == base.facts]
             ends += [base, *(base._replace(timed=each.timed, program=each.name, assumption=each) for each in here)]
         return ends
@@ -185,15 +185,16 @@ class PredictedRun:
 
     @cached_property
     def worths(self) -> list[Worth]:
-        """What each assumption adds to the interval, in the order of :attr:`assumptions`."""
-        reached = {"fast": self.latency, "slow": self.latency}
-        found: dict[int, Worth] = {}
-        for end, seconds in self.readings:
-            before = reached[end.facts]
-            after = reached[end.facts] = min(before, seconds) if end.facts == "fast" else max(before, seconds)
-            if end.assumption is not None:
-                found[id(end.assumption)] = Worth(end.assumption, abs(after - before), abs(after / before - 1))
-        return [found[id(each)] for each in self.assumptions]
+        """The addition of each assumption to the interval, in the order of :attr:`assumptions`."""
+        worths: dict[int, Worth] = {}
+        for facts, best in (("fast", min), ("slow", max)):
+            reached = self.latency
+            for end, seconds in [(end, seconds) for end, seconds in self.readings if end.facts == facts]:
+                before, reached = reached, best(reached, seconds)
+                if end.assumption is not None and id(end.assumption) not in worths:
+                    part = abs(reached / before - 1) if before else 0.0
+                    worths[id(end.assumption)] = Worth(end.assumption, abs(reached - before), part)
+        return [worths[id(each)] for each in self.assumptions]
 
     def assumption(self, name: str) -> Assumption | None:
         """The assumption of that name; None if there is nothing in the kernel that it is about."""

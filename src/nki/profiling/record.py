@@ -145,7 +145,7 @@ class IntervalEnd(TypedDict):
 
 
 class AssumptionRecord(TypedDict):
-    """What another compiler may do with the kernel."""
+    """An assumption about another compiler."""
 
     name: Annotated[str, "such as `order` or `loads left out`"]
     end: Annotated[str, "`fast` or `slow`: the end of the interval that it moves"]

@@ -75,7 +75,7 @@ def _head(profile: PredictedRun, width: int) -> str:
 
 
 def about_assumptions(profile: PredictedRun) -> list[str]:
-    """What another compiler may do with the kernel, and what each of it adds to the range: a row for each."""
+    """A row for each assumption about another compiler, with what it adds to the range."""
     signs = {"fast": "\N{MINUS SIGN}", "slow": "+"}
     return [f"{each.name}: {signs[each.end]}{percent(part)}: {each.about}" for each, _, part in profile.worths]
 

@@ -11,7 +11,7 @@ repetitions of the last one. So times of long loops follow from their steady sta
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -164,6 +164,10 @@ class TimedCore:
         if self.meets:
             meetings = frozenset([n for n, i in enumerate(instructions) if i.effects.external and meeting(i)])
         return Block(first, queues, by_pipe(instructions, next(self._graphs), meetings), meetings)
+
+    def graphs(self) -> Iterator[tuple[int, DependenceGraph]]:
+        """The dense number of the first instruction of each block, and its graph, in the order of the program."""
+        return zip((first for first, _ in self._spans), dependence_graphs(self.core), strict=True)
 
     def _kinds(self) -> tuple[list[Inst], list[int]]:
         """The first instruction of each signature, queue and need of descriptors, and the number of every instruction's

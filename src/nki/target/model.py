@@ -31,11 +31,19 @@ class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
     generation: int
     aliases: tuple[str, ...]
     core: str
+    narrower: Target | None
+    """The target with the same facts, some in narrower ranges; None if there is none."""
 
     def __init__(
-        self, name: str, generation: int, aliases: tuple[str, ...], core: str, facts: Mapping[str, Fact[Any]]
+        self,
+        name: str,
+        generation: int,
+        aliases: tuple[str, ...],
+        core: str,
+        facts: Mapping[str, Fact[Any]],
+        narrower: Target | None = None,
     ) -> None:
-        vars(self).update(name=name, generation=generation, aliases=aliases, core=core, **facts)
+        vars(self).update(name=name, generation=generation, aliases=aliases, core=core, narrower=narrower, **facts)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{name} of {self} cannot change")
@@ -59,7 +67,19 @@ class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
 
     def with_facts(self, facts: Mapping[str, Fact[Any]]) -> Target:
         """The same target with other ``facts``, by the names of their fields."""
-        return Target(self.name, self.generation, self.aliases, self.core, {**self.facts(), **facts})
+        narrower: Target | None = self
+        while narrower is not None and not narrower._holds_in(facts):
+            narrower = narrower.narrower
+        return Target(self.name, self.generation, self.aliases, self.core, {**self.facts(), **facts}, narrower)
+
+    def _holds_in(self, facts: Mapping[str, Fact[Any]]) -> bool:
+        """Test if ``facts`` have the values of this target, and ranges that contain its own."""
+        own = self.facts()
+        return all(fact.value == own[name].value and _contains(fact, own[name]) for name, fact in facts.items())
+
+    def bounds(self, end: Literal[0, 1]) -> list[Target]:
+        """:meth:`bound` of this target, then of narrower ones: their ends lie in the ranges of this one, too."""
+        return [self.bound(end), *(self.narrower.bounds(end) if self.narrower is not None else ())]
 
     def bound(self, end: Literal[0, 1]) -> Target:
         """The same target with every fact that has a range at the faster end (0) of it, or at the slower (1)."""
@@ -73,6 +93,15 @@ class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
 
     def __str__(self) -> str:
         return self.name
+
+
+def _contains(wider: Fact[Any], narrower: Fact[Any]) -> bool:
+    """Test if the range of one fact contains the range of another one, which has the same value."""
+    if narrower.range is None or narrower.range == wider.range:
+        return True
+    return wider.range is not None and (
+        min(wider.range) <= min(narrower.range) and max(wider.range) >= max(narrower.range)
+    )
 
 
 def _column(name: str, generation: int, aliases: tuple[str, ...], core: str) -> Target:

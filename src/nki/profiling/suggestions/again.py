@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from nki.analysis.value_numbers import is_pure, repeated_instructions
+from nki.analysis.spare_instructions import read_registers, spare_instructions
+from nki.analysis.tile_values import TileValue, TileValues
+from nki.analysis.value_numbers import is_pure
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, instructions, touched
 from nki.ir.program import CoreProgram
@@ -16,8 +18,6 @@ from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.suggestions.program_rewrites import (
     ProgramRewrite,
-    TileValue,
-    TileValues,
     tile_like,
     with_instructions,
 )
@@ -60,7 +60,7 @@ class _Hoisting:
     def __init__(self, core: CoreProgram, elsewhere: Collection[Tensor]) -> None:
         self.uses = Counter(access.tensor for statement in core.body for access in touched(statement))
         self.stored = {a.tensor for inst in core.numbered for a in inst.changes() if a.buffer.is_hbm} | {*elsewhere}
-        self.read_registers = _read_registers(core)
+        self.read_registers = read_registers(core)
         self.moved: list[Inst] = []
 
     def body(self, body: Iterable[Statement]) -> tuple[Statement, ...]:
@@ -150,70 +150,16 @@ def _read_too_soon(direct: list[Inst], tensors: Collection[Tensor]) -> set[Tenso
     return found | {tensor for tensor in tensors if tensor not in written}
 
 
-def _read_registers(core: CoreProgram) -> set[Tensor]:
-    return {a.tensor for inst in core.numbered for a in inst.reads() if a.buffer is Buffer.register}
-
-
-class _Values(TileValues):
-    """The values of the tiles of a core: which instructions outside of loops write each."""
-
-    def __init__(self, core: CoreProgram) -> None:
-        super().__init__(core)
-        self.writers: dict[TileValue, list[Inst]] = {}
-        """Of the tiles that no loop writes."""
-        in_loops: set[Tensor] = set()
-        for statement in core.body:
-            if not isinstance(statement, Inst):
-                in_loops.update(access.tensor for inst in instructions([statement]) for access in inst.changes())
-                continue
-            for access in statement.writes():
-                self.writers.setdefault(self.of(statement, access.tensor), []).append(statement)
-        self.writers = {value: writers for value, writers in self.writers.items() if value[0] not in in_loops}
-
-
 def _spared(core: CoreProgram, elsewhere: Collection[Tensor]) -> tuple[list[Inst], CoreProgram]:
     """The instructions of ``core`` with the same results as earlier ones, and the core without them."""
-    first = repeated_instructions(core, elsewhere)
-    if not first:
+    spare = spare_instructions(core, elsewhere)
+    if spare is None:
         return [], core
-    values = _Values(core)
-    instead = {value: other for value in values.writers if (other := _original(value, values, first)) is not None}
-    registers = _read_registers(core)
-
-    def is_spare(inst: Inst) -> bool:
-        if id(inst) not in first:
-            return False
-        tensors = [access.tensor for access in inst.writes()]
-        return all(
-            tensor not in registers if tensor.buffer is Buffer.register else values.of(inst, tensor) in instead
-            for tensor in tensors
-        )
-
-    while needed := [value for value in instead if not all(map(is_spare, values.writers[value]))]:
-        for value in needed:
-            del instead[value]
-    spared = [inst for inst in core.body if isinstance(inst, Inst) and is_spare(inst)] if instead else []
-    return spared, _without(core, spared, instead, values) if spared else core
-
-
-def _original(value: TileValue, values: _Values, first: Mapping[int, Inst]) -> TileValue | None:
-    """The earlier value of another tile, or of the same, that the same instructions have written as ``value``."""
-    tensor, writers = value[0], values.writers[value]
-    if tensor.buffer not in (Buffer.sbuf, Buffer.psum) or tensor.address is not None:
-        return None
-    if any(id(writer) not in first for writer in writers):
-        return None
-    position = next(n for n, access in enumerate(writers[0].writes()) if access.tensor is tensor)
-    before = first[id(writers[0])]
-    other = before.writes()[position].tensor
-    found = values.of(before, other)
-    originals = values.writers.get(found, [])
-    same = list(map(id, originals)) == [id(first[id(writer)]) for writer in writers]
-    return found if same and found != value and other.form is tensor.form and other.address is None else None
+    return spare.instructions, _without(core, spare.instructions, spare.instead, spare.values)
 
 
 def _without(
-    core: CoreProgram, spared: Iterable[Inst], instead: Mapping[TileValue, TileValue], values: _Values
+    core: CoreProgram, spared: Iterable[Inst], instead: Mapping[TileValue, TileValue], values: TileValues
 ) -> CoreProgram:
     """``core`` without the instructions ``spared``; users of their results use the results of ``instead``."""
     names = {tensor.name for tensor in core.tensors}

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nki.analysis.moved_data import moves_data
 from nki.base.element_types import float32
 from nki.cost.shared_resources import table_ns
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Buffer, Tensor
 from nki.profiling.suggestions.suggestion import Suggestion, span
 from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
-
-
-def moves_data(inst: Inst) -> tuple[Access, Access] | None:
-    """Destination and source of a copy on chip, by whichever instruction."""
-    if (copy := inst.as_copy()) is not None:
-        return copy.dst, copy.src
-    scaling = inst.effects.combining.scaling(inst)
-    return None if scaling is None or scaling.steps else (scaling.dst, scaling.data)
 
 
 class Chains(Suggestion):

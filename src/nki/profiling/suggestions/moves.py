@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
+from nki.analysis.moved_data import moves_data
 from nki.base.source import Span
 from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
@@ -18,7 +19,6 @@ from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
 from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.computing import moves_data
 from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
 from nki.profiling.suggestions.suggestion import MOST_LINES, MOST_REORDERED, Affected, Suggestion
 from nki.sim.timing import EstimateOverride, TimedCore, Timeline

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
-from nki.analysis.tile_values import filled_again
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
@@ -17,9 +16,6 @@ from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.suggestions.suggestion import Suggestion
 from nki.sim.timing import Timeline
 from nki.target.model import Target
-
-TileValue = tuple[Tensor, int]
-"""A tile, and the number of the value that it holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,23 +82,6 @@ def with_instructions(core: CoreProgram, instead: Mapping[int, tuple[Inst, ...]]
 
     body: tuple[Statement, ...] = changed(core.body, change)
     return core.with_body(body)
-
-
-class TileValues:
-    """The values that each tile of a core holds in turn; ``parts`` has the instructions that use each."""
-
-    def __init__(self, core: CoreProgram) -> None:
-        self.parts = filled_again(core)
-        self._number = {
-            (id(inst), tensor): number
-            for tensor, parts in self.parts.items()
-            for number, part in enumerate(parts)
-            for inst in part
-        }
-
-    def of(self, inst: Inst, tensor: Tensor) -> TileValue:
-        """The value of ``tensor`` that ``inst`` uses."""
-        return tensor, self._number.get((id(inst), tensor), 0)
 
 
 def tile_like(tensor: Tensor, names: set[str]) -> Tensor:

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.analysis.tile_values import TileValue, TileValues
 from nki.analysis.value_numbers import is_pure
 from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.program_rewrites import ProgramRewrite, TileValue, TileValues, with_instructions
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
 from nki.profiling.suggestions.suggestion import Suggestion
 from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
