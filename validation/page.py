@@ -25,11 +25,10 @@ little about the rate of loads. Of the two products of 2048 no such counters are
 take longer than the whole kernels did if one generator makes all descriptors, in 540 ns or more for each: loads
 were left out, or generators shared them. The interval holds all guesses about the hardware and what [another
 compiler may do](profiling.md#what-another-compiler-may-do): the order of the program at the slow end, and no load
-of rows that SBUF still holds at the fast end. Its width is that of the interval by the prediction: the smaller the
-better, as long as the measured times are inside. A time is the kernel's, from its first instruction to its last
-result. Times of inf2 begin when the descriptors of the first load are complete, because these profiles show a
-software DMA at that moment: 648 ns later. Latencies of other kernels are kept aside to judge the model, and are not
-shown here.
+of rows that SBUF still holds at the fast end. Its width counts as a part of the prediction: the smaller the better,
+as long as the measured times are inside. A time is the kernel's, from its first instruction to its last result.
+Times of inf2 begin when the descriptors of the first load are complete, because these profiles show a software DMA
+at that moment: 648 ns later. Latencies of other kernels are kept aside to judge the model, and are not shown here.
 """
 
 

@@ -119,6 +119,6 @@ def test_a_target_knows_the_narrower_one(target: Target) -> None:
     wider = wide.with_facts({name: less_certain(less_certain(fact))})
     assert target.narrower is None and wide.narrower is target and wider.narrower is wide
     assert [each.fact(name).value for each in wider.bounds(0)][-1] == target.bound(0).fact(name).value
-    assert wider.with_facts({name: fact}).narrower is target  # its range is that of the first one
+    assert wider.with_facts({name: fact}).narrower is target  # with the range of the first one
     assert target.with_facts({name: replace(fact, value=fact.value * 1.01)}).narrower is None
     assert wide.with_facts({name: replace(fact, range=None)}).narrower is None

@@ -229,7 +229,7 @@ def _of_beta1(timed: TimedProgram, target: Target) -> Iterator[Assumption]:
     ):
         if number := change.instructions:
             changes = (*changes, change)
-            about = f"{count(number, 'instruction')} less, {words}; the vendor's Beta 1 compiler does so at times"
+            about = f"{count(number, 'instruction')} less, {words}; the compiler of Beta 1 does so at times"
             yield Assumption(name, "fast", about, timed, number, 0, changes)
 
 
