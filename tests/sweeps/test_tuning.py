@@ -12,9 +12,10 @@ import nki
 from examples.tuning.product import product
 from nki.base.errors import ArgumentError
 from nki.base.sweep_errors import NoPointError, SpaceError
+from nki.profiling.draws import SURE, latencies, part_faster
 from nki.sweeps.axes import Axis
 from nki.sweeps.search import Search, Trial
-from nki.sweeps.tuning import tune
+from nki.sweeps.tuning import DRAWS, tune
 from tests.sweeps import kernels
 from tests.sweeps.test_sweep import Here
 
@@ -47,10 +48,17 @@ def test_the_winner_is_the_fastest_of_all():
     assert "4 configurations, 0 refused" in str(found) and "no reference judged it" in str(found)
 
 
-def test_ties_are_the_overlapping_intervals():
-    [choice] = tune(kernels.scaled, PARTS, executor=Here()).choices
+def test_ties_are_configurations_that_the_winner_does_not_surely_beat():
+    found = tune(kernels.scaled, PARTS, executor=Here())
+    [choice] = found.choices
     for tie in choice.ties:
-        assert tie.interval[0] <= choice.interval[1] and tie.seconds >= choice.seconds
+        assert tie.seconds >= choice.seconds and tie.interval[0] <= choice.interval[1]
+    x = np.zeros((64, 256), np.float32)
+    own = latencies(nki.profile(kernels.scaled, target="trn2")(x, **choice.configuration), DRAWS)
+    for parts in {1, 2, 4, 8} - {choice.configuration["parts"]}:
+        other = latencies(nki.profile(kernels.scaled, target="trn2")(x, parts=parts), DRAWS)
+        is_tie = any(tie.configuration["parts"] == parts for tie in choice.ties)
+        assert is_tie is (part_faster(own, other) < SURE), parts
     assert [t.seconds for t in choice.ties] == sorted(t.seconds for t in choice.ties)
     text = str(tune(kernels.scaled, PARTS, executor=Here()))
     assert ("a tie with" in text) == bool(choice.ties)

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.assumptions import ORDERS, Assumption, Compiled, Queues
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
+from nki.profiling.draws import Order, order_of
 from nki.profiling.metrics import changed_lines
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.profiling.summary import summary
@@ -90,6 +92,11 @@ class Comparison:
     @property
     def speedup(self) -> float:
         return self.first.latency / self.second.latency
+
+    @cached_property
+    def order(self) -> Order | None:
+        """How often the second one is faster, under the same draws of what is not known; None beside a what-if."""
+        return order_of(self.first, self.second)
 
     @property
     def changed_lines(self) -> list[tuple[Span | None, float]]:

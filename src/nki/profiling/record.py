@@ -187,6 +187,9 @@ class ComparisonRecord(TypedDict):
 
     to: Annotated[str, "the title of the first session"]
     speedup: Annotated[float, "how many times as fast this session is"]
+    faster: Annotated[float | None, "the part of draws of all guesses in which it is faster; null: a what-if"]
+    draws: Annotated[int | None, "the number of these draws; null: a what-if"]
+    is_tie: Annotated[bool | None, "true if neither is faster in nine of ten; null: a what-if"]
     differences: Annotated[list[Difference], "measures of both"]
     lines: Annotated[list[LineDifference], "lines that both have and that changed, the greatest change first"]
 
@@ -257,6 +260,9 @@ def comparison(compared: Comparison, to: str) -> ComparisonRecord:
     return {
         "to": to,
         "speedup": compared.speedup,
+        "faster": None if compared.order is None else compared.order.faster,
+        "draws": None if compared.order is None else compared.order.count,
+        "is_tie": None if compared.order is None else compared.order.is_tie,
         "differences": [
             {"measure": name, "first": a, "second": b} for name, a, b in text.measures(compared.first, compared.second)
         ],

@@ -21,6 +21,7 @@ from nki.ir.program import Program
 from nki.numerics.floating_point import default_environment
 from nki.profiling.assumptions import Compiled, compiled
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
+from nki.profiling.draws import latencies
 from nki.profiling.kernel_profile import Profile, of_program
 from nki.sweeps import comparison
 from nki.sweeps.record import Outcome, failed, outcome
@@ -39,10 +40,13 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The work at each draw. ``runs``: native launches; the fastest one counts; 0: the time is predicted only."""
+    """The work at each draw. ``runs``: native launches; the fastest one counts; 0: the time is predicted only.
+    ``draws``: predictions with other values of what the timing model does not know (:mod:`nki.profiling.draws`).
+    """
 
     runs: int = 1
     tolerance: Tolerance = field(default_factory=Tolerance)
+    draws: int = 0
 
 
 def evaluate(specialise: Callable[[], Program], draws: Sequence[Draw], steps: Steps) -> list[Outcome]:
@@ -55,7 +59,7 @@ def evaluate(specialise: Callable[[], Program], draws: Sequence[Draw], steps: St
             shared["depends_on_data"] = bool(unknown_loops(kernel.timed.program))
             shared["instructions"] = kernel.timed.program.size
             if not shared["depends_on_data"]:
-                _predict(shared, of_program(kernel))
+                _predict(shared, of_program(kernel), steps)
         shared["warnings"] = len(warned)
         if steps.runs:
             started = time.perf_counter()
@@ -82,9 +86,11 @@ def _compiled(program: Program) -> tuple[Program, Compiled]:
     return seen[pipeline.NATIVE_STOP], kernel
 
 
-def _predict(found: Outcome, profile: Profile) -> None:
+def _predict(found: Outcome, profile: Profile, steps: Steps) -> None:
     found["latency"] = profile.latency
     found["latency_min"], found["latency_max"] = profile.interval
+    if steps.draws:
+        found["drawn"] = latencies(profile, steps.draws)
 
 
 def _drawn(shared: Outcome, program: Program, kernel: Compiled, executable: Any, draw: Draw, steps: Steps) -> Outcome:
@@ -95,7 +101,7 @@ def _drawn(shared: Outcome, program: Program, kernel: Compiled, executable: Any,
             arrays = draw.arrays()
             inputs = Inputs({str(number): lambda array=array: array for number, array in enumerate(arrays)})
             least, most = trips_of(kernel.timed.program, inputs, None)
-            _predict(found, of_program(kernel, most, least))
+            _predict(found, of_program(kernel, most, least), steps)
         if executable is not None:
             _run(found, program, executable, draw, steps)
     except WrongResultError as error:

@@ -130,7 +130,7 @@ def packed(job: Job, kernel: Kernel, function: Function | None) -> bytes | list[
             except BadReferenceError as error:
                 draw["raises"] = [error.message, error.fix]
         draws.append(draw)
-    steps = {"runs": job.steps.runs, "tolerance": asdict(job.steps.tolerance)}
+    steps = asdict(job.steps)
     fields = {"kernel": artifact.dumps(program), "warnings": len(warned), "draws": draws, "steps": steps}
     return msgpack.packb(fields)
 
@@ -138,7 +138,8 @@ def packed(job: Job, kernel: Kernel, function: Function | None) -> bytes | list[
 def run_packed(data: bytes) -> list[Outcome]:
     """The outcomes of a packed job, on a worker that has nothing but this package."""
     fields: dict[str, Any] = msgpack.unpackb(data)
-    steps = Steps(fields["steps"]["runs"], Tolerance(**fields["steps"]["tolerance"]))
+    given = fields["steps"]
+    steps = Steps(given["runs"], Tolerance(**given["tolerance"]), given["draws"])
     draws = [Draw(partial(_inputs, draw), partial(_unpacked_results, draw)) for draw in fields["draws"]]
 
     def specialised() -> Program:

@@ -32,6 +32,7 @@ class Outcome(TypedDict):
     latency: Annotated[float | None, "the predicted latency on the device, launch included; s"]
     latency_min: Annotated[float | None, "the least latency of its interval; s"]
     latency_max: Annotated[float | None, "the greatest latency of its interval; s"]
+    drawn: Annotated[list[float] | None, "`nki tune`: the latency at each draw of what is not known; s"]
     error: Annotated[float | None, "the greatest error of a result, as a part of the reference's greatest magnitude"]
     sha256: Annotated[str | None, "the digest of the results' bytes, shortened to 16 digits"]
     warnings: Annotated[int, "warnings of the compiler and of the run"]
@@ -60,7 +61,7 @@ def outcome(status: Status = "ok") -> Outcome:
     return {
         "status": status, "code": "", "message": "", "file": None, "line": None, "instructions": None,
         "depends_on_data": False, "latency": None,
-        "latency_min": None, "latency_max": None, "error": None, "sha256": None, "warnings": 0,
+        "latency_min": None, "latency_max": None, "drawn": None, "error": None, "sha256": None, "warnings": 0,
         "compile_seconds": None, "run_seconds": None,
     }  # fmt: skip
 

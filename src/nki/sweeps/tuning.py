@@ -15,6 +15,7 @@ from nki.base.wording import plural
 from nki.compilation.launch_errors import strip_frames
 from nki.jit import Kernel
 from nki.profiling.amounts import duration
+from nki.profiling.draws import SURE, part_faster
 from nki.sweeps import plan as planning
 from nki.sweeps import space as spaces
 from nki.sweeps.comparison import Function
@@ -37,6 +38,8 @@ RUNS: Final = 5
 """Native launches of a configuration; the fastest one counts."""
 FRESH: Final = 1_000_003
 """The first seed of the data on which a winner is judged again: no sweep has counted up to it."""
+DRAWS: Final = 32
+"""Draws of what the timing model does not know, for each configuration."""
 DISTRIBUTIONS: Final = ("random", "uniform", "wide")
 """Fillings of the inputs that are random, when a winner is judged again."""
 
@@ -45,9 +48,9 @@ DISTRIBUTIONS: Final = ("random", "uniform", "wide")
 class Choice:
     """The best configuration for one workload: one combination of what is not chosen, or all of them, weighted.
 
-    ``times``: seconds of each workload, in the order of ``rows``; ``ties``: configurations with intervals that
-    overlap the winner's, the fastest first; ``judged``: draws of fresh data on which the winner was right;
-    ``passed_over``: faster configurations that failed on them.
+    ``times``: seconds of each workload, in the order of ``rows``; ``ties``: configurations that the winner does not beat
+    in nine of ten draws of what is not known, the fastest first; ``judged``: draws of fresh data on which the winner was
+    right; ``passed_over``: faster configurations that failed on them.
     """
 
     workload: Mapping[str, Any]
@@ -196,7 +199,7 @@ class _Task:
             if bad is not None:
                 passed_over.append(bad)
                 continue
-            ties = [other for other in legal[number + 1 :] if other.interval[0] <= winner.interval[1]]
+            ties = self._ties(winner, legal[number + 1 :], places)
             return Choice(
                 workload=dict(places[0].values) if len(places) == 1 else {},
                 target=winner.rows[0]["target"],
@@ -212,6 +215,20 @@ class _Task:
                 is_exhaustive=is_exhaustive,
             )
         raise self._nothing(found, passed_over)
+
+    def _ties(self, winner: Trial, others: Sequence[Trial], places: Sequence[Point]) -> list[Trial]:
+        """The ones of ``others`` that the winner does not beat in nine of ten draws of what is not known."""
+        if self.by == "native":
+            return []
+        near = [other for other in others if other.interval[0] <= winner.interval[1]]
+        tried = [winner, *near]
+        points = [_joined(place, trial.configuration) for trial in tried for place in places]
+        _, outcomes = self._outcomes(points, replace(self.steps, draws=DRAWS))
+        weights = list(map(self._weight, points))
+        times = [[w * each for each in one["drawn"] or ()] for w, one in zip(weights, outcomes, strict=True)]
+        parts = [times[number : number + len(places)] for number in range(0, len(times), len(places))]
+        own, *theirs = [list(map(sum, zip(*part, strict=True))) for part in parts]
+        return [other for other, drawn in zip(near, theirs, strict=True) if part_faster(own, drawn) < SURE]
 
     def _judged(self, configuration: Configuration, places: Sequence[Point]) -> tuple[Row | None, int]:
         """The first draw of fresh data on which the configuration fails, and the number of draws."""
@@ -281,9 +298,9 @@ def _text(tuning: Tuning, choice: Choice) -> str:
         near = choice.ties[0]
         values = " ".join(f"{name}={value}" for name, value in near.configuration.items())
         lines.append(
-            f"  a tie with {plural(len(choice.ties), 'configuration')}: their intervals overlap, so the model does not "
-            f"say which is faster; the next is {values} at {duration(near.seconds)}"
+            f"  a tie with {plural(len(choice.ties), 'configuration')}: none is slower in nine of ten draws of what "
+            f"the model does not know; the next is {values} at {duration(near.seconds)}"
         )
     elif tuning.by == "predicted":
-        lines.append("  the order is sure: no other interval overlaps")
+        lines.append(f"  the order is sure: faster than each other one in nine of ten of {DRAWS} draws or more")
     return "\n".join(lines)
