@@ -71,7 +71,7 @@ def count_of(instructions: int) -> int:
 
 
 def part_faster(one: Sequence[float], other: Sequence[float]) -> float:
-    """The part of draws in which the times ``one`` are less than those of ``other``; equal ones count half."""
+    """The part of draws in which the times ``one`` are less than the times ``other``; equal ones count half."""
     pairs = list(zip(one, other, strict=True))
     return sum(1.0 if a < b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
 

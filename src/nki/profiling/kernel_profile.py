@@ -95,7 +95,7 @@ class Comparison:
 
     @cached_property
     def order(self) -> Order | None:
-        """How often the second one is faster, under the same draws of what is not known; None beside a what-if."""
+        """The draws of what is not known in which the second one is faster; None beside a what-if."""
         return order_of(self.first, self.second)
 
     @property

@@ -48,9 +48,9 @@ DISTRIBUTIONS: Final = ("random", "uniform", "wide")
 class Choice:
     """The best configuration for one workload: one combination of what is not chosen, or all of them, weighted.
 
-    ``times``: seconds of each workload, in the order of ``rows``; ``ties``: configurations that the winner does not beat
-    in nine of ten draws of what is not known, the fastest first; ``judged``: draws of fresh data on which the winner was
-    right; ``passed_over``: faster configurations that failed on them.
+    ``times``: seconds of each workload, in the order of ``rows``; ``ties``: configurations that the winner does not
+    beat in nine of ten draws of what is not known, the fastest first; ``judged``: draws of fresh data on which the
+    winner was right; ``passed_over``: faster configurations that failed on them.
     """
 
     workload: Mapping[str, Any]
