@@ -5,7 +5,7 @@ or to convert that operand first would take longer than the matmul. The columns 
 other; a routine may take a range of them where others take a range of partitions.
 
 Routines call micro-kernels (:class:`_Kernel`) that are told sizes and distances: written into each routine, the code
-of one took LLVM 0.24 s, and a kernel may have fifteen of them.
+of one took LLVM 0.24 s, and a kernel may have ten of them.
 """
 
 from __future__ import annotations
