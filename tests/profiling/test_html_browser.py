@@ -62,6 +62,8 @@ def x_of(page: Page, ns: float) -> float:
 
 def move_to(page: Page, x: float, y: float) -> None:
     canvas = page.find("#timeline")
+    # Offsets count from the middle of the visible part.
+    page.run("document.getElementById('timeline').scrollIntoView({block: 'center'})")
     size = canvas.size
     page.actions().move_to_element_with_offset(canvas, x - size["width"] / 2, y - size["height"] / 2).perform()
 
