@@ -13,7 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from nki.profiling import text
-from nki.profiling.assumptions import BROADCASTS, INVARIANTS, NEIGHBOURS, Assumption
+from nki.profiling.assumptions import BROADCASTS, INVARIANTS, NEIGHBOURS, ON_SCALAR, Assumption
 from nki.profiling.kernel_profile import Profile
 from nki.target import GEN2, GEN3
 
@@ -106,6 +106,46 @@ def test_a_repeated_row_is_read_in_psum() -> None:
 
 def test_a_row_that_a_product_reads_has_to_be_in_sbuf() -> None:
     assert profiled(spread, (P, 512), (COUNT, 512), multiplied=True).assumption(BROADCASTS) is None
+
+
+@beta1.jit
+def scaled(x, count, columns=512, engine=None, inverse=False):
+    """``count`` tiles, each times a number, or each inverted."""
+    out = b1.ndarray((count, *x.shape), dtype=x.dtype, buffer=b1.shared_hbm)
+    tile = b1.load(x)
+    for turn in b1.affine_range(count):
+        if inverse:
+            made = n1.reciprocal(tile)
+        elif engine is None:
+            made = n1.tensor_scalar(tile, nl.multiply, float(turn + 2))
+        else:
+            made = n1.tensor_scalar(tile, nl.multiply, float(turn + 2), engine=engine)
+        b1.store(out[turn], made)
+    return out
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_scalar_takes_products_until_it_has_as_much_to_do(target: str) -> None:
+    profile = profiled(scaled, (P, 512), target=target, count=12)
+    moved = found(profile, ON_SCALAR)
+    before = {use.engine: use.busy for use in profile.engines}
+    (core,) = moved.run(profile.target).cores
+    taken = [e for i, e in zip(core.core.numbered, core.estimates, strict=True) if e.resource == "scalar"]
+    assert len(taken) == moved.instructions and 4 <= moved.instructions <= 8
+    rest = [e for e in core.estimates if e.resource == "vector"]
+    assert sum(e.occupancy for e in taken) <= sum(e.occupancy for e in rest) + max(e.occupancy for e in taken)
+    assert before.get("scalar", 0.0) == 0.0 and len(taken) + len(rest) == 12
+
+
+def test_reciprocals_of_rows_are_a_function_of_scalar() -> None:
+    """On trn1 Vector takes eight cycles for an element, Scalar one."""
+    profile = profiled(scaled, (P, 512), count=12, inverse=True)
+    assert found(profile, ON_SCALAR).instructions == 11 and part(profile, ON_SCALAR) > 0.1
+    assert profiled(scaled, (P, 32), count=12, inverse=True).assumption(ON_SCALAR) is None, "Vector is as fast"
+
+
+def test_an_engine_that_the_kernel_names_stays() -> None:
+    assert profiled(scaled, (P, 512), count=12, engine=n1.vector_engine).assumption(ON_SCALAR) is None
 
 
 @beta1.jit

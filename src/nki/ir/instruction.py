@@ -147,6 +147,12 @@ class Inst(NkiInstruction):
         """Predicted time on ``target``."""
         raise NotImplementedError
 
+    def cost_on_scalar(self, target: Target) -> Estimate | None:  # noqa: ARG002  # for overrides
+        """Predicted time on the Scalar engine, if documents of Beta 1 let its compiler choose that engine although this
+        compiler prefers another one; None: they do not.
+        """
+        return None
+
     @classmethod
     def sample(cls, draw: Any) -> Inst:
         """A legal instruction with random operands."""

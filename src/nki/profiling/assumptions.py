@@ -9,8 +9,8 @@ each of them adds, its worth, and one more assumption never narrows the interval
   "loop-level optimizations … subject to changes").
 * ``results in tiles of their own``: results do not take the place of operands (:mod:`nki.passes.operand_reuse`).
 * ``loads left out``: of rows that SBUF still holds (:mod:`nki.passes.load_reuse`).
-* ``invariants once``, ``broadcasts in place``, ``neighbours merged``: in kernels of Beta 1 alone, for the traces and
-  documents that show them are of its compiler (:mod:`nki.profiling.compiler_changes`).
+* ``invariants once``, ``broadcasts in place``, ``work on Scalar``, ``neighbours merged``: in kernels of Beta 1 alone,
+  for the traces and documents that show them are of its compiler (:mod:`nki.profiling.compiler_changes`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nki.passes.operand_reuse import ReuseOperands
 from nki.passes.order import Order
 from nki.passes.schedule import Schedule, in_program_order
 from nki.profiling.amounts import count, size
-from nki.profiling.compiler_changes import EstimateChange, broadcasts, invariants, neighbours
+from nki.profiling.compiler_changes import EstimateChange, broadcasts, invariants, neighbours, on_scalar
 from nki.sim.timing import EstimateOverride, TimedCore, TimedProgram, Timeline, Trips, once
 from nki.target.model import Target
 
@@ -49,6 +49,7 @@ OWN_TILES: Final = "results in tiles of their own"
 SPARE_LOADS: Final = "loads left out"
 INVARIANTS: Final = "invariants once"
 BROADCASTS: Final = "broadcasts in place"
+ON_SCALAR: Final = "work on Scalar"
 NEIGHBOURS: Final = "neighbours merged"
 SAME_ORDER: Final = "the list scheduler keeps the order of the program"
 _BEFORE: Final = Order.name
@@ -223,13 +224,14 @@ def _of_beta1(timed: TimedProgram, target: Target) -> Iterator[Assumption]:
     """The assumptions about the compiler of Beta 1, on the program ``timed``, which holds all others."""
     changes: tuple[EstimateChange, ...] = ()
     for name, change, words in (
-        (INVARIANTS, invariants(timed), "an earlier one has computed the same"),
-        (BROADCASTS, broadcasts(timed, target), "copies of what is repeated"),
-        (NEIGHBOURS, neighbours(timed, target), "a part of the same one before"),
+        (INVARIANTS, invariants(timed), "less, an earlier one has computed the same"),
+        (BROADCASTS, broadcasts(timed, target), "less, copies of what is repeated"),
+        (ON_SCALAR, on_scalar(timed, target), "on Scalar in place of Vector, which has more to do"),
+        (NEIGHBOURS, neighbours(timed, target), "less, a part of the same one before"),
     ):
         if number := change.instructions:
             changes = (*changes, change)
-            about = f"{count(number, 'instruction')} less, {words}; the compiler of Beta 1 does so at times"
+            about = f"{count(number, 'instruction')} {words}; the compiler of Beta 1 does so at times"
             yield Assumption(name, "fast", about, timed, number, 0, changes)
 
 

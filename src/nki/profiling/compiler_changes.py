@@ -6,6 +6,8 @@ Public traces and documents show each of them at times, and no document says whe
   profile of the tutorial on fused Mamba (trn1) a product runs once that the inner loop asks for in each iteration.
 * ``broadcasts``: a row that a product has repeated on all partitions is read in PSUM, where it is, without a copy to
   SBUF; and so is what a copy only repeats. Vector, with one tile in PSUM and one in SBUF, may be twice as fast.
+* ``on_scalar``: Scalar takes products, sums and reciprocals of Vector as long as it has less to do. The reference of
+  release 2.21 lets the compiler choose for ``tensor_scalar`` and ``reciprocal``.
 * ``neighbours``: instructions of one engine that do the same to tiles of one form become one instruction ("loop
   vectorization", reference of ``affine_range``). Public traces of trn2 have four transposes that leave PSUM in one copy
   of 512 columns, and reductions and reciprocals of 4 to 8 rows in one instruction.
@@ -31,6 +33,8 @@ from nki.target.model import Target
 
 MOST_JOINED: Final = 8
 """Instructions that become one: as many rows as one instruction of the traces has at most."""
+_VECTOR: Final = "vector"
+_SCALAR: Final = "scalar"
 _REACH: Final = 16
 """Instructions of an engine among which neighbours are looked for."""
 _MOST_ANCESTORS: Final = 64
@@ -51,14 +55,18 @@ class EstimateChange(Protocol):
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """Instructions that take no time: by core, their dense numbers."""
+class _Numbered:
+    """Instructions, by core: their dense numbers."""
 
     numbers: Mapping[TimedCore, Collection[int]]
 
     @property
     def instructions(self) -> int:
         return sum(map(len, self.numbers.values()))
+
+
+class LeftOut(_Numbered):
+    """Instructions that take no time."""
 
     def apply(self, core: TimedCore, override: EstimateOverride, target: Target) -> None:  # noqa: ARG002  # as all
         for number in self.numbers[core]:
@@ -175,15 +183,50 @@ def _reading(inst: Inst, tile: Tensor, source: Tensor) -> Inst | None:
     return inst if source is tile else inst.with_operands(changes)
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Instructions that are a part of the one before: by core, their dense numbers."""
+class OnScalar(_Numbered):
+    """Instructions of Vector that run on Scalar."""
 
-    numbers: Mapping[TimedCore, Collection[int]]
+    def apply(self, core: TimedCore, override: EstimateOverride, target: Target) -> None:
+        queue = core.queues.index(_SCALAR) if _SCALAR in core.queues else len(core.queues)
+        known: dict[object, Estimate | None] = {}
+        for number in self.numbers[core]:
+            inst = core.core.numbered[number]
+            if inst.form not in known:
+                known[inst.form] = inst.cost_on_scalar(target)
+            estimate = known[inst.form]
+            if estimate is not None and override.estimates[number] is not LEFT_OUT:
+                override.estimates[number] = estimate
+                override.queues[number] = queue
 
-    @property
-    def instructions(self) -> int:
-        return sum(map(len, self.numbers.values()))
+
+def on_scalar(timed: TimedProgram, target: Target) -> OnScalar:
+    """The instructions that Scalar takes from Vector, in their order, until it would have more to do."""
+    return OnScalar({core: _taken(core, target) for core in timed.cores})
+
+
+def _taken(core: TimedCore, target: Target) -> list[int]:
+    estimates, numbered = core.estimates(target), core.core.numbered
+    load = dict.fromkeys((_VECTOR, _SCALAR), 0.0)
+    for inst, estimate in zip(numbered, estimates, strict=True):
+        if inst.queue in load:
+            load[inst.queue] += estimate.busy
+    taken: list[int] = []
+    known: dict[object, Estimate | None] = {}
+    for number, (inst, before) in enumerate(zip(numbered, estimates, strict=True)):
+        if inst.queue != _VECTOR:
+            continue
+        if inst.form not in known:
+            known[inst.form] = inst.cost_on_scalar(target)
+        there = known[inst.form]
+        if there is not None and load[_SCALAR] + there.busy < load[_VECTOR]:
+            taken.append(number)
+            load[_SCALAR] += there.busy
+            load[_VECTOR] -= before.busy
+    return taken
+
+
+class Joined(_Numbered):
+    """Instructions that are a part of the one before."""
 
     def apply(self, core: TimedCore, override: EstimateOverride, target: Target) -> None:  # noqa: ARG002  # as all
         joined: dict[int, Estimate] = {}

@@ -247,6 +247,14 @@ class TensorScalar(Inst):
         count += divisors(self.op1, self.data, self.operand1, self.reverse1)
         return behind_reciprocals(scaled, count, target)
 
+    def cost_on_scalar(self, target: Target) -> Estimate | None:
+        """A product, a sum or a product and a sum: Vector or Scalar, "based on the input tile shape" (reference of
+        release 2.21, nki.isa.tensor_scalar, which has no limit to a target).
+        """
+        if self.engine is not _E.unknown or not _scalar_engine(self):
+            return None
+        return self.replace(engine=_E.scalar).cost(target)
+
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalar:
         partitions, free = draw.partitions(), draw.free()
