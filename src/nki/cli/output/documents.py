@@ -326,7 +326,7 @@ class Sweep(Stamp):
 
 
 class Tie(TypedDict):
-    """A configuration with an interval that overlaps the winner's: the model does not say which is faster."""
+    """A configuration that the winner does not beat in nine of ten draws of what the model does not know."""
 
     configuration: Annotated[dict[str, Any], "the chosen names, and their values"]
     seconds: Annotated[float, "its time; s"]
