@@ -35,6 +35,9 @@ EXCUSED: Final = {
     "Verify": "refuses programs, and changes none",
     "CheckHazards": "refuses programs, and changes none",
     "_Made": "a change that a profile suggests: another program on purpose, which is timed and never run",
+    "passes/schedule.py:in_program_order": "another order for a profile to replay, and never run; test_assumptions.py "
+    "compares it with the order of Schedule(reorder=False)",
+    "passes/schedule.py:_core_in_order": "a part of in_program_order",
     "compilation/executable.py:lower": "runs the native stages one after the other, as the tests do",
     "compilation/float_arguments.py:for_formulas": "what for_values does, with the values of a launch by their text",
     "compilation/output_arguments.py:_only_written": "makes a program to ask it a question, and drops it",
