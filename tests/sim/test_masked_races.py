@@ -79,6 +79,37 @@ def test_a_row_that_is_masked_may_race(writer: int, late: bool) -> None:
 
 
 @nki.jit
+def weigh(cache, new, weights, at, writer):
+    """The core ``writer`` writes row ``at`` of a cache; the other one sums its rows with ``weights``, one of them 0."""
+    rows, columns = cache.shape
+    core = nl.program_id(0)
+    out = nl.ndarray((2, 1, columns), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile, factors = nl.load(cache), nl.load(weights)
+    total = nl.ndarray((1, columns), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=total, stationary=factors, moving=tile)
+    result = nl.ndarray((1, columns), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=total)
+    nisa.dma_copy(dst=out[core], src=result)
+    if core == writer:
+        row, fresh = nisa.register_alloc(nl.load(at)), nl.load(new)
+        nisa.dma_copy(dst=cache.ap(pattern=[[columns, 1], [1, columns]], scalar_offset=row, indirect_dim=0), src=fresh)
+    return out, cache
+
+
+@pytest.mark.parametrize("dtype", [nl.float32, nl.bfloat16, nl.float16, nl.float8_e4m3, nl.float8_e5m2], ids=str)
+def test_a_row_with_the_weight_zero_may_race_in_each_dtype(dtype: Any) -> None:
+    """Attention reads the slot of the cache that the other core fills, and multiplies it with a probability of 0."""
+    weights = np.ones((8, 1), np.float32)
+    weights[5] = 0
+    arrays = [np.ones((8, 4), np.float32), np.full((1, 4), 7, np.float32), weights]
+    cache, new, factors = (each.astype(np.dtype(dtype)) for each in arrays)
+    out, after = nki.simulate(weigh[2])(cache, new, factors, np.array([[5]], np.int32), 0)
+    assert (out[1] == 7).all() and (after[5].astype(np.float32) == 7).all()
+    with pytest.raises(CoreRaceError):
+        nki.simulate(weigh[2])(arrays[0].astype(cache.dtype), new, factors, np.array([[4]], np.int32), 0)
+
+
+@nki.jit
 def both_write(a, read):
     """Both cores write numbers of their own to one row of a tensor; the result has all rows, or the others."""
     core = nl.program_id(0)
