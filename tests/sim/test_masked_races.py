@@ -81,7 +81,7 @@ def test_a_row_that_is_masked_may_race(writer: int, late: bool) -> None:
 @nki.jit
 def weigh(cache, new, weights, at, writer):
     """The core ``writer`` writes row ``at`` of a cache; the other one sums its rows with ``weights``, one of them 0."""
-    rows, columns = cache.shape
+    columns = cache.shape[1]
     core = nl.program_id(0)
     out = nl.ndarray((2, 1, columns), dtype=nl.float32, buffer=nl.shared_hbm)
     tile, factors = nl.load(cache), nl.load(weights)

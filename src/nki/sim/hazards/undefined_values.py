@@ -20,8 +20,8 @@ from nki.ir.types import Access
 from nki.sim.hazards.undefined_bytes import Undefined
 
 _FILLINGS: Final = (0x00, 0x6F, 0xC5)
-"""Bytes to try, besides the second contents: as floats of each dtype they make zeros, large and negative numbers, and no
-NaN or infinity, so that a product with zero hides them in each dtype alike.
+"""Bytes to try, besides the second contents: as floats of each dtype they make zeros, large and negative numbers, and
+no NaN or infinity, so that a product with zero hides them in each dtype alike.
 """
 _TOLD_APART: Final = 8
 """Origins of one instruction that are told apart; results that only others change count as the first one's."""
