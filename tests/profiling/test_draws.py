@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.profiling import draws
-from nki.profiling.draws import latencies, order_of, part_faster
+from nki.profiling.draws import latencies, part_faster, ranking_of
 from nki.profiling.kernel_profile import Profile
 from nki.target import GENERATIONS, Target
 
@@ -132,16 +132,16 @@ def test_no_order_is_sure_and_wrong(family: str, target: str, monkeypatch: pytes
     kernel, arguments, versions = FAMILIES[family]
     profiles = [profiled(kernel, *arguments, target=target, **version) for version in versions]
     for faster, slower in combinations(profiles, 2):
-        order = order_of(slower, faster)
-        assert order is not None and order.faster > 1 - draws.SURE, f"{slower!r} counts as faster than {faster!r}"
-    ends = order_of(profiles[-1], profiles[0])
+        ranking = ranking_of(slower, faster)
+        assert ranking is not None and ranking.faster > 1 - draws.SURE, f"{slower!r} counts as faster than {faster!r}"
+    ends = ranking_of(profiles[-1], profiles[0])
     assert ends is not None and (ends.faster >= draws.SURE or len(versions) == 2), "the ends of a family are apart"
 
 
 def test_a_kernel_ties_with_itself() -> None:
     one, two = (profiled(rounds, X, work=4) for _ in range(2))
-    order = one.compare(two).order
-    assert order is not None and (order.faster, order.is_tie) == (0.5, True)
+    ranking = one.compare(two).ranking
+    assert ranking is not None and (ranking.faster, ranking.is_tie) == (0.5, True)
     assert "a tie: faster in 50 % of 64 draws" in str(one.compare(two))
 
 
@@ -149,9 +149,9 @@ def test_a_difference_is_sure_where_intervals_overlap() -> None:
     """What slows one of them down slows the other one, too."""
     more, less = profiled(rounds, WIDE, work=5), profiled(rounds, WIDE, work=4)
     assert more.interval[0] < less.interval[1]
-    order = more.compare(less).order
-    assert order is not None and order.faster == 1.0 and not order.is_tie
-    back = less.compare(more).order
+    ranking = more.compare(less).ranking
+    assert ranking is not None and ranking.faster == 1.0 and not ranking.is_tie
+    back = less.compare(more).ranking
     assert back is not None and back.faster == 0.0
     assert "faster in 100 % of 64 draws" in str(more.compare(less))
     assert "slower in 100 % of 64 draws" in str(less.compare(more))
@@ -160,7 +160,7 @@ def test_a_difference_is_sure_where_intervals_overlap() -> None:
 def test_a_what_if_has_no_order() -> None:
     profile = profiled(rounds, X, work=4)
     comparison = profile.compare(profile.what_if(semaphore_ns=0))
-    assert comparison.order is None and "% of" not in str(comparison)
+    assert comparison.ranking is None and "% of" not in str(comparison)
 
 
 def test_draws_lie_in_the_interval_and_around_the_latency() -> None:

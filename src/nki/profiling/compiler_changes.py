@@ -188,12 +188,9 @@ class OnScalar(_Numbered):
 
     def apply(self, core: TimedCore, override: EstimateOverride, target: Target) -> None:
         queue = core.queues.index(_SCALAR) if _SCALAR in core.queues else len(core.queues)
-        known: dict[object, Estimate | None] = {}
+        times = _times_on_scalar(core, target)
         for number in self.numbers[core]:
-            inst = core.core.numbered[number]
-            if inst.form not in known:
-                known[inst.form] = inst.cost_on_scalar(target)
-            estimate = known[inst.form]
+            estimate = times[core.kinds[number]]
             if estimate is not None and override.estimates[number] is not LEFT_OUT:
                 override.estimates[number] = estimate
                 override.queues[number] = queue
@@ -204,6 +201,11 @@ def on_scalar(timed: TimedProgram, target: Target) -> OnScalar:
     return OnScalar({core: _taken(core, target) for core in timed.cores})
 
 
+def _times_on_scalar(core: TimedCore, target: Target) -> list[Estimate | None]:
+    """The time on Scalar of each kind of instruction of ``core``; None if it stays where it is."""
+    return [inst.cost_on_scalar(target) for inst in core.distinct]
+
+
 def _taken(core: TimedCore, target: Target) -> list[int]:
     estimates, numbered = core.estimates(target), core.core.numbered
     load = dict.fromkeys((_VECTOR, _SCALAR), 0.0)
@@ -211,13 +213,11 @@ def _taken(core: TimedCore, target: Target) -> list[int]:
         if inst.queue in load:
             load[inst.queue] += estimate.busy
     taken: list[int] = []
-    known: dict[object, Estimate | None] = {}
+    times = _times_on_scalar(core, target)
     for number, (inst, before) in enumerate(zip(numbered, estimates, strict=True)):
         if inst.queue != _VECTOR:
             continue
-        if inst.form not in known:
-            known[inst.form] = inst.cost_on_scalar(target)
-        there = known[inst.form]
+        there = times[core.kinds[number]]
         if there is not None and load[_SCALAR] + there.busy < load[_VECTOR]:
             taken.append(number)
             load[_SCALAR] += there.busy

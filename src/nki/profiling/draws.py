@@ -35,7 +35,7 @@ _COMPILER: Final = "compiler"
 
 
 @dataclass(frozen=True)
-class Order:
+class Ranking:
     """The draws in which the second of two kernels is ``faster``, as a part of the ``count`` of all; equal times count
     half.
     """
@@ -55,14 +55,14 @@ class Order:
         return f"{word} in {100 * part:.0f} % of {self.count} draws"
 
 
-def order_of(first: PredictedRun, second: PredictedRun) -> Order | None:
+def ranking_of(first: PredictedRun, second: PredictedRun) -> Ranking | None:
     """Replay two kernels under the same draws: how often the second one is the faster one. None if one of them is a
     what-if, which has other facts on purpose.
     """
     if first.origin.changes or second.origin.changes:
         return None
     count = count_of(max(first.instructions, second.instructions))
-    return Order(part_faster(latencies(second, count), latencies(first, count)), count)
+    return Ranking(part_faster(latencies(second, count), latencies(first, count)), count)
 
 
 def count_of(instructions: int) -> int:

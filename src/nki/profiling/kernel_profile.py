@@ -21,7 +21,7 @@ from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.assumptions import ORDERS, Assumption, Compiled, Queues
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
-from nki.profiling.draws import Order, order_of
+from nki.profiling.draws import Ranking, ranking_of
 from nki.profiling.metrics import changed_lines
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.profiling.summary import summary
@@ -94,9 +94,9 @@ class Comparison:
         return self.first.latency / self.second.latency
 
     @cached_property
-    def order(self) -> Order | None:
+    def ranking(self) -> Ranking | None:
         """The draws of what is not known in which the second one is faster; None beside a what-if."""
-        return order_of(self.first, self.second)
+        return ranking_of(self.first, self.second)
 
     @property
     def changed_lines(self) -> list[tuple[Span | None, float]]:

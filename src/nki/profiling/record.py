@@ -260,9 +260,9 @@ def comparison(compared: Comparison, to: str) -> ComparisonRecord:
     return {
         "to": to,
         "speedup": compared.speedup,
-        "faster": None if compared.order is None else compared.order.faster,
-        "draws": None if compared.order is None else compared.order.count,
-        "is_tie": None if compared.order is None else compared.order.is_tie,
+        "faster": None if compared.ranking is None else compared.ranking.faster,
+        "draws": None if compared.ranking is None else compared.ranking.count,
+        "is_tie": None if compared.ranking is None else compared.ranking.is_tie,
         "differences": [
             {"measure": name, "first": a, "second": b} for name, a, b in text.measures(compared.first, compared.second)
         ],

@@ -13,7 +13,7 @@ from nki.base.terms import TERMS, limit, resource_name
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.amounts import count, duration, number, percent, place, short, size
 from nki.profiling.callers import Calls, call_text, total_of
-from nki.profiling.draws import order_of
+from nki.profiling.draws import ranking_of
 from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse, changed_lines
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.titles import titles
@@ -240,8 +240,8 @@ def comparison_rows(first: PredictedRun, second: PredictedRun) -> list[tuple[str
         change = _difference(value(first), value(second), points=show(first).endswith("%")) if value else ""
         rows.append((name, [show(first), show(second), change]))
     rows.append(("speedup", ["", f"{first.latency / second.latency:.2f} x", ""]))
-    if (order := order_of(first, second)) is not None:
-        rows.append(("sure", ["", str(order), ""]))
+    if (ranking := ranking_of(first, second)) is not None:
+        rows.append(("sure", ["", str(ranking), ""]))
     for name, shares in _busy_shares([first, second]):
         rows.append((name, [*map(percent, shares), _difference(*shares, points=True)]))
     return rows
