@@ -50,7 +50,7 @@ def transfer(
     """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``dge`` as
     :func:`dge_of` gives it.
     """
-    engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
+    engine_ns = sum(packets(dst, src, target).ns for src in srcs)
     hbm_ns = sum(_hbm_bytes(dst, src) for src in srcs) / target.hbm_stack_gbps / efficiency
     shared = max(engine_ns / target.dma_engines / efficiency, hbm_ns)
     parts = _parts_of_engines(dst, srcs, target)
@@ -234,10 +234,17 @@ def _estimate(
     return Dma(shared, issue, start, alone, completion, moved, kind, source, generator, engine_times, fetches, hbm_ns)
 
 
-def _packets_ns(dst: Access, src: Access, target: Target) -> float:
-    """Time of all packets of one copy, one after the other on one DMA engine: packets of 4 KiB run at the rate that an
-    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes. Packets that convert are
-    shorter on trn2, and take no less time than an empty packet that does not.
+class Packets(NamedTuple):
+    """The packets of a transfer: how many, and their time in ns one after the other on one DMA engine."""
+
+    number: int
+    ns: float
+
+
+def packets(dst: Access, src: Access, target: Target) -> Packets:
+    """The packets of one copy. Packets of 4 KiB run at the rate that an engine sustains (of bytes in HBM), short ones are
+    slower by the time beside their bytes. Packets that convert are shorter on trn2, and take no less time than an empty
+    packet that does not.
     """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
@@ -252,13 +259,13 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     if _stores(dst, src):
         overhead, sustained = target.dma_store_overhead_ns, target.dma_engine_store_gbps
     if dst.dtype is src.dtype:
-        packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
-        burst = packets * overhead + moved / target.dma_engine_peak_gbps
+        count = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
+        burst = count * overhead + moved / target.dma_engine_peak_gbps
     else:
-        packets = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
-        burst = packets * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
-        burst = max(burst, packets * overhead)
-    return max(burst, _hbm_bytes(dst, src) / sustained)
+        count = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
+        burst = count * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
+        burst = max(burst, count * overhead)
+    return Packets(count, max(burst, _hbm_bytes(dst, src) / sustained))
 
 
 def _parts_of_engines(dst: Access, srcs: tuple[Access, ...], target: Target) -> tuple[float, ...]:
