@@ -242,9 +242,9 @@ class Packets(NamedTuple):
 
 
 def packets(dst: Access, src: Access, target: Target) -> Packets:
-    """The packets of one copy. Packets of 4 KiB run at the rate that an engine sustains (of bytes in HBM), short ones are
-    slower by the time beside their bytes. Packets that convert are shorter on trn2, and take no less time than an empty
-    packet that does not.
+    """The packets of one copy. Packets of 4 KiB run at the rate that an engine sustains (of bytes in HBM), short ones
+    are slower by the time beside their bytes. Packets that convert are shorter on trn2, and take no less time than an
+    empty packet that does not.
     """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
