@@ -38,7 +38,7 @@ older: $(STAMP) ## tests of native code as on processors without AMX, and withou
 
 nightly: $(STAMP) xla ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
-	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py tests/collectives tests/proofs tests/testing
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py tests/collectives tests/proofs tests/testing tests/profiling/test_many_intervals.py
 	$(MAKE) threads
 	$(MAKE) older
 

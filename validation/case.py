@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,8 @@ class Case:
         """Prediction, interval and roofline."""
         predicted = self.profile()
         ends = [end.run() for end in predicted.ends]
+        if self.span == "descriptors":  # the profile shows that there are some
+            ends = [timeline for timeline in ends if any(_descriptors(timeline))]
         seconds, *both = (self.seconds(timeline) for timeline in (predicted.timeline, *ends))
         return Times(seconds, (min(seconds, *both), max(seconds, *both)), roofline(predicted))
 
@@ -75,10 +77,15 @@ class Case:
 
 def first_descriptors(timeline: Timeline) -> float:
     """The seconds until the descriptors of the first transfer with a generator are complete."""
+    return min(_descriptors(timeline)) * 1e-9
+
+
+def _descriptors(timeline: Timeline) -> Iterator[float]:
+    """The time in ns at which each generator has the descriptors of a transfer of the first core."""
     core = timeline.cores[0]
-    records = zip(core.numbers, core.replay.releases, strict=True)
-    descriptors = [release for number, release in records if isinstance(one := core.estimates[number], Dma) and one.dge]
-    return min(descriptors) * 1e-9
+    for number, release in zip(core.numbers, core.replay.releases, strict=True):
+        if isinstance(one := core.estimates[number], Dma) and one.dge:
+            yield release
 
 
 def roofline(predicted: Profile) -> float:

@@ -302,10 +302,10 @@ def test_trn1_has_a_limit_of_activity_and_no_throttle() -> None:
 
 
 def test_bounds_of_a_target() -> None:
-    fact: Fact[Any] = GEN2.fact("dma_trigger_ns")
-    assert fact.range == (50.0, 648.0)
-    assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 648.0
-    assert GEN2.dma_trigger_ns == 648.0
+    fact: Fact[Any] = GEN2.fact("dma_static_start_ns")
+    assert fact.range == (197.0, 544.0)
+    assert GEN2.bound(0).dma_static_start_ns == 197.0 and GEN2.bound(1).dma_static_start_ns == 544.0
+    assert GEN2.dma_static_start_ns == 331.0
     assert GEN3.bound(0).dma_trigger_ns == 517.0 and GEN3.bound(0).dma_hardware_trigger_ns == 517.0
 
 

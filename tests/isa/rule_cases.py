@@ -349,6 +349,15 @@ OWN = [
     ),
     Case("nc_transpose", "NT06", {"dst": tile(33, 4)}, {"data": tile(4, 33), "dst": psum(33, 4)}, says="psum"),
     Case("tensor_copy", "TC01", {}, {"engine": engine.scalar}, "trn1", "trn2", says="trn1"),
+    Case(
+        "tensor_copy",
+        "TC01",
+        {"src": ints(4, 8)},
+        {"engine": engine.scalar},
+        "trn1",
+        says="int32",
+        release="0.2",
+    ),
     Case("memset", "MS01", {"value": 1.5}, {"dst": ints(4, 8), "value": 2}),
     Case(
         "tensor_copy",

@@ -89,7 +89,8 @@ class Case:
     """``twin`` turns the legal call into another legal one, which ``broken`` breaks.
 
     ``target`` is where it is broken; the twin is legal there or, where the target itself is the mistake, on
-    ``legal_on``. ``says``: what the message must contain besides, or in place of, the name of a tensor.
+    ``legal_on``. ``release``: of NKI, for a rule that a later one hides. ``says``: what the message must contain
+    besides, or in place of, the name of a tensor.
     """
 
     mnemonic: str
@@ -99,6 +100,7 @@ class Case:
     target: str = "trn3"
     legal_on: str = ""
     says: str = ""
+    release: str = ""
 
     def __str__(self) -> str:
         return f"{self.mnemonic}-{self.code}-" + "-".join(self.broken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ import nki.language as nl
 from nki import target as targets
 from nki.base.errors import ArgumentError, NkiError
 from nki.frontend.builder import Builder
+from nki.frontend.dialect import default_dialect
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.recorder import current, recording
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access
 from nki.isa.api import freeze
+from nki.language.releases import BETA_1, RELEASES
 
 from .rule_cases import CASES, LEGAL
 from .spec import Case, Spec, tile
@@ -34,9 +37,14 @@ def made(name: str, value: Any) -> Any:
     return value.make(name) if isinstance(value, Spec) else value
 
 
-def call(mnemonic: str, arguments: dict[str, Any], target: str, *, after: dict[str, Any] | None = None) -> None:
-    """Record the instruction in a new kernel, there behind one with the arguments ``after``."""
-    with recording(Builder("kernel", targets.find(target))) as builder:
+def call(
+    mnemonic: str, arguments: dict[str, Any], target: str, release: str, *, after: dict[str, Any] | None = None
+) -> None:
+    """Record the instruction in a new kernel for ``release``, there behind one with the arguments ``after``."""
+    dialect = default_dialect()
+    if release:
+        dialect = replace(dialect, releases=tuple(r for r in (BETA_1, *RELEASES) if r.version == release))
+    with recording(Builder("kernel", targets.find(target), dialect=dialect)) as builder:
         for given in (after, arguments):
             # The builder supplies registers to those who call the function.
             own = given is not None and not given.keys().isdisjoint(("registers", "states"))
@@ -49,12 +57,12 @@ def call(mnemonic: str, arguments: dict[str, Any], target: str, *, after: dict[s
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rule(case: Case) -> None:
     legal, arguments = built(case, {}), built(case, case.broken)
-    call(case.mnemonic, legal, case.legal_on or case.target)
+    call(case.mnemonic, legal, case.legal_on or case.target, case.release)
     with pytest.raises(NkiError) as caught:
-        call(case.mnemonic, arguments, case.target)
+        call(case.mnemonic, arguments, case.target, case.release)
     if not case.legal_on:  # what one call passed, the next of its kind has to pass too
         with pytest.raises(type(caught.value), match=case.code):
-            call(case.mnemonic, arguments, case.target, after=legal)
+            call(case.mnemonic, arguments, case.target, case.release, after=legal)
     error, rule = caught.value, first_broken(case)
     assert (error.rule, type(error)) == (case.code, rule.error)
     assert error.message.startswith(f"{case.mnemonic}: ") and "{" not in error.message + error.fix
@@ -71,7 +79,7 @@ def instance(case: Case) -> Inst:
 def first_broken(case: Case) -> Any:
     generation = targets.find(case.target)
     inst = instance(case)
-    applying = (r for r in inst.rules if r.since <= generation.generation <= r.until)
+    applying = (r for r in inst.rules if r.applies_to(generation, case.release))
     return next(r for r in applying if not r.ok(inst, generation))
 
 

@@ -38,11 +38,12 @@ RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 
 
 def titles(profile: Profile) -> list[str]:
-    worth = [advice.seconds for advice in profile.advice]
+    certain = [advice for advice in profile.advice if not advice.condition]
+    worth = [advice.seconds for advice in certain]
     assert worth == sorted(worth, reverse=True)
     assert all(advice.seconds >= LEAST_WORTH * profile.latency for advice in profile.advice)
     assert all(advice.evidence and advice.remedy for advice in profile.advice)
-    return [advice.title for advice in profile.advice]
+    return [advice.title for advice in certain]
 
 
 def worth_its_removal(title: str, flawed: Profile, mended: Profile) -> Advice:

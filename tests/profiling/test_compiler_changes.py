@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,7 +141,10 @@ def test_scalar_takes_products_until_it_has_as_much_to_do(target: str) -> None:
 def test_reciprocals_of_rows_are_a_function_of_scalar() -> None:
     """On trn1 Vector takes eight cycles for an element, Scalar one."""
     profile = profiled(scaled, (P, 512), count=12, inverse=True)
-    assert found(profile, ON_SCALAR).instructions == 11 and part(profile, ON_SCALAR) > 0.1
+    assert found(profile, ON_SCALAR).instructions == 11
+    both = (replace(found(profile, name), facts={}).run(GEN2.bound(0)).ns for name in (INVARIANTS, ON_SCALAR))
+    before, after = both
+    assert after < 0.85 * before, "where software on GpSimd makes the descriptors; static ones leave Vector idle"
     assert profiled(scaled, (P, 32), count=12, inverse=True).assumption(ON_SCALAR) is None, "Vector is as fast"
 
 
@@ -203,7 +207,8 @@ def test_later_releases_are_compiled_as_they_are_written() -> None:
             nisa.dma_copy(dst=out[turn], src=made)
         return out
 
-    assert {each.name for each in profiled(kernel, (P, 64)).assumptions} == {"order"}
+    names = {each.name for each in profiled(kernel, (P, 64)).assumptions}
+    assert names == {"order", "static descriptors", "software descriptors", "hardware descriptors"}
 
 
 def test_reports_name_and_count_them() -> None:

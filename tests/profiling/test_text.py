@@ -119,6 +119,7 @@ def test_advice_is_shown_if_there_is_some(product, monkeypatch):
         seconds: float = 1.5e-6
         lines: tuple[Span, ...] = (Span("/somewhere/else/kernel.py", 3),)
         at_most: bool = False
+        condition: str = ""
 
     monkeypatch.setitem(vars(product), "advice", [])
     assert "  no advice: no change that the model knows gains 2% of the latency" in str(product)

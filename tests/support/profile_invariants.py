@@ -202,7 +202,7 @@ def _output(profile: Profile) -> Iterator[str]:
 
 def _advice(profile: Profile) -> Iterator[str]:
     for advice in profile.advice:
-        if not 0 < advice.seconds <= profile.device_time * (1 + SLACK):
+        if not 0 < advice.seconds <= profile.device_time * (1 + SLACK) and not advice.condition:
             yield f"advice '{advice.title}' is worth {advice.seconds} of {profile.device_time}"
 
 

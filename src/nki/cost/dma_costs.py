@@ -13,7 +13,7 @@ are generated for the kernel's inputs and outputs and for offsets known at run t
 'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); descriptors of spills, of
 tensors that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for
 indices in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the
-indices.
+indices. The fact ``dma_open_descriptors`` says so, and another value of it is another compiler's choice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from nki.ir.estimate import Dma, Estimate
 from nki.ir.types import Access, is_row_indexed
@@ -49,20 +50,22 @@ def transfer(
     """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``dge`` as
     :func:`dge_of` gives it.
     """
-    engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
+    engine_ns = sum(packets(dst, src, target).ns for src in srcs)
     hbm_ns = sum(_hbm_bytes(dst, src) for src in srcs) / target.hbm_stack_gbps / efficiency
     shared = max(engine_ns / target.dma_engines / efficiency, hbm_ns)
     parts = _parts_of_engines(dst, srcs, target)
     spread = target.dma_spread_ns * sum(map(bool, parts)) / target.dma_engines
+    made = _descriptors(dge, target, one=_is_one_run(dst, srcs))
     own, times = target.dma_engine_by_partition, ()
     even = (1 - own) / target.dma_engines
     alone = max(shared, engine_ns * (own * max(parts) + even) / efficiency, spread)
     if own and max(parts) > 1 / target.dma_engines:
         times = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
-    fetches = bool(dge) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
-    by_rows = dge == SOFTWARE and any(map(is_row_indexed, (dst, *srcs)))
+    fetches = bool(made.generator) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
+    if dge == SOFTWARE and any(map(is_row_indexed, (dst, *srcs))):
+        made = made.by_rows(target)
     moved = len(srcs) * _bytes(dst)
-    return _estimate(shared, alone, hbm_ns, moved, target, dge, kind, source, times, fetches, by_rows)
+    return _estimate(shared, alone, hbm_ns, moved, target, made, kind, source, times, fetches)
 
 
 def exchanged(dst: Access, src: Access, target: Target) -> Dma:
@@ -99,7 +102,10 @@ def transposed(dst: Access, target: Target, efficiency: float, dge: str, *, by_r
     source = "documented part of the rate that the DMA engines sustain, in whole blocks of 128 partitions"
     kind = "docs" if moved == _bytes(dst) else "guess"
     alone = max(shared, target.dma_spread_ns)
-    return _estimate(shared, alone, hbm_ns, _bytes(dst), target, dge, kind, source, by_rows=by_rows)
+    made = _descriptors(dge, target)
+    if dge == SOFTWARE and by_rows:
+        made = made.by_rows(target)
+    return _estimate(shared, alone, hbm_ns, _bytes(dst), target, made, kind, source)
 
 
 def dge_of(
@@ -135,8 +141,43 @@ def needs_descriptors(accesses: Iterable[Access]) -> bool:
     return False
 
 
-def _default(target: Target) -> str:
-    return "sync" if target.dma_hardware_descriptors else SOFTWARE
+class _Descriptors(NamedTuple):
+    """The origin of a transfer's descriptors: the engine that generates them ("": none does), the time that this keeps
+    the queue and the generator, and the time from there to the first packet.
+    """
+
+    generator: str
+    issue: float
+    start: float
+
+    def by_rows(self, target: Target) -> _Descriptors:
+        """The same behind the indices of rows, which GpSimd reads."""
+        return self._replace(issue=self.issue + target.dma_row_indices_ns)
+
+
+def _descriptors(dge: str, target: Target, *, one: bool = False) -> _Descriptors:
+    """The descriptors of a transfer with ``dge``, as :func:`dge_of` gives it; ``one``: they are a single one."""
+    own = "hardware" if target.dma_hardware_descriptors else "software"
+    way = target.dma_open_descriptors
+    if dge == OPEN and way == own:
+        generator = "sync" if target.dma_hardware_descriptors else SOFTWARE
+        made = _Descriptors(generator, target.dma_trigger_ns, target.dma_start_ns)
+    elif not dge or (dge == OPEN and way == "static"):
+        return _Descriptors("", target.sequencer_ns, target.dma_static_start_ns)
+    elif dge == SOFTWARE or (dge == OPEN and way == "software"):
+        return _Descriptors(SOFTWARE, target.dma_software_trigger_ns, target.dma_software_start_ns)
+    else:
+        generator = "sync" if dge == OPEN else dge
+        made = _Descriptors(generator, target.dma_hardware_trigger_ns, target.dma_hardware_start_ns)
+    if one and made.generator != SOFTWARE:
+        made = made._replace(issue=made.issue * target.dma_one_descriptor_part)
+    return made
+
+
+def _is_one_run(dst: Access, srcs: tuple[Access, ...]) -> bool:
+    """Test if a transfer moves one run of bytes, as one row of a tile is."""
+    (first, *others) = srcs
+    return not others and all(contiguous_bytes(access) == access.nbytes for access in (dst, first))
 
 
 def bandwidth(target: Target, *, cores: int = 1, stores: bool = False) -> float:
@@ -182,30 +223,28 @@ def _estimate(
     hbm_ns: float,
     moved: int,
     target: Target,
-    dge: str,
+    made: _Descriptors,
     kind: Kind,
     source: str,
     engine_times: tuple[float, ...] = (),
     fetches: bool = False,
-    by_rows: bool = False,
 ) -> Dma:
-    if not dge:
-        issue, start = target.sequencer_ns, target.dma_static_start_ns
-    elif dge == SOFTWARE:
-        issue, start = target.dma_software_trigger_ns, target.dma_software_start_ns
-        issue += target.dma_row_indices_ns if by_rows else 0.0
-    elif dge == OPEN:
-        dge, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
-    else:
-        issue, start = target.dma_hardware_trigger_ns, target.dma_hardware_start_ns
+    generator, issue, start = made
     completion = target.dma_completion_ns
-    return Dma(shared, issue, start, alone, completion, moved, kind, source, dge, engine_times, fetches, hbm_ns)
+    return Dma(shared, issue, start, alone, completion, moved, kind, source, generator, engine_times, fetches, hbm_ns)
 
 
-def _packets_ns(dst: Access, src: Access, target: Target) -> float:
-    """Time of all packets of one copy, one after the other on one DMA engine: packets of 4 KiB run at the rate that an
-    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes. Packets that convert are
-    shorter on trn2, and take no less time than an empty packet that does not.
+class Packets(NamedTuple):
+    """The packets of a transfer: how many, and their time in ns one after the other on one DMA engine."""
+
+    number: int
+    ns: float
+
+
+def packets(dst: Access, src: Access, target: Target) -> Packets:
+    """The packets of one copy. Packets of 4 KiB run at the rate that an engine sustains (of bytes in HBM), short ones
+    are slower by the time beside their bytes. Packets that convert are shorter on trn2, and take no less time than an
+    empty packet that does not.
     """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
@@ -220,13 +259,13 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     if _stores(dst, src):
         overhead, sustained = target.dma_store_overhead_ns, target.dma_engine_store_gbps
     if dst.dtype is src.dtype:
-        packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
-        burst = packets * overhead + moved / target.dma_engine_peak_gbps
+        count = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
+        burst = count * overhead + moved / target.dma_engine_peak_gbps
     else:
-        packets = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
-        burst = packets * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
-        burst = max(burst, packets * overhead)
-    return max(burst, _hbm_bytes(dst, src) / sustained)
+        count = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
+        burst = count * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
+        burst = max(burst, count * overhead)
+    return Packets(count, max(burst, _hbm_bytes(dst, src) / sustained))
 
 
 def _parts_of_engines(dst: Access, srcs: tuple[Access, ...], target: Target) -> tuple[float, ...]:

@@ -720,9 +720,9 @@ def tensor_scalar(
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
     operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt`` and
-    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine (gen3 and later) multiply,
-    add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be indirect views, except in arithmetic on
-    32-bit integers.
+    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine of gen3 multiply, add, and
+    multiply followed by add, gen4's all arithmetic (Trainium3 guide: "natively", as Vector). On gen4 ``dst`` and
+    ``data`` may be indirect views, except in arithmetic on 32-bit integers.
     """
 
 def scalar_tensor_tensor(

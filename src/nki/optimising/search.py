@@ -141,10 +141,11 @@ class _Search:
         stopped = "the time is over: edits may be left (--seconds)" if self._is_late() else ""
         kept = [Attempt(s.edit.title, s.edit.line, "kept", s.gain, s.error) for s in self.steps]
         error = self.judge.error
+        left = tuple(each for each in self.best.profile.advice if not each.condition)
         return Optimised(
             self.path, self.name, self.original.text, self.best.text, before, self.best.profile,
             error, self.steps[-1].error if self.steps else error, proof,
-            (*kept, *self.failed.values()), tuple(self.best.profile.advice), stopped,
+            (*kept, *self.failed.values()), left, stopped,
         )  # fmt: skip
 
     def _is_late(self) -> bool:

@@ -16,6 +16,7 @@ from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Matmul
 from nki.language.releases import returns_results
+from nki.profiling.assumptions import BY_TENSOR
 from nki.profiling.metrics import LEAST_WORTH, MOVING, engine_of, uneven_work, waits_for_others
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.suggestions.again import ComputedAgain
@@ -35,6 +36,9 @@ from nki.target.model import Target
 
 LEAST_OVERLAP = 0.1
 """The same of advice about engines that do not overlap: its worth is an estimate and no run of the model."""
+LEAST_SLOTS = 0.1
+"""The same of a tensor for each slot, which gains something under a condition alone."""
+SLOTS = "A tensor for each slot"
 SERIAL_LOOP = "Iterations of a loop on the device do not overlap"
 MOST_BUSY = 0.6
 """Part of the time in which the busiest engine works, in a kernel with engines that overlap well."""
@@ -72,7 +76,8 @@ KINDS: tuple[Callable[[Target], Suggestion], ...] = (
 @dataclass(frozen=True)
 class Advice:
     """One change: what the profile shows (``evidence``), the documented ``remedy``, the ``seconds`` that the model
-    expects to gain, and the ``lines`` that it is about. ``at_most``: what is gained may be less.
+    expects to gain, and the ``lines`` that it is about. ``at_most``: what is gained may be less. ``condition``: the
+    assumption under which it gains anything, if the model does not hold it.
     """
 
     title: str
@@ -81,6 +86,12 @@ class Advice:
     seconds: float
     lines: tuple[Span, ...]
     at_most: bool = False
+    condition: str = ""
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Advice in order: under no condition first, then the greatest worth."""
+        return bool(self.condition), -self.seconds
 
 
 def advise(profile: PredictedRun) -> list[Advice]:
@@ -99,7 +110,25 @@ def advise(profile: PredictedRun) -> list[Advice]:
     advice += [*_about_the_clock(profile, advice), *_about_balance(profile)]
     advice += _about_overlap(profile, waiting)
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
-    return sorted(worthy, key=lambda each: -each.seconds)
+    return sorted([*worthy, *_about_slots(profile)], key=lambda each: each.rank)
+
+
+def _about_slots(profile: PredictedRun) -> Iterator[Advice]:
+    """Advice about slices of one tensor that the model runs side by side, and a device may not."""
+    assumption = profile.assumption(BY_TENSOR)
+    if assumption is None:
+        return
+    seconds = (assumption.run(profile.target).ns - profile.timeline.ns) * 1e-9
+    if seconds >= LEAST_SLOTS * profile.latency:
+        yield Advice(
+            SLOTS,
+            f"{assumption.about}. The latency has no such waits, and the range holds none",
+            "make a tensor for each slot, in a list, in place of slices of one tensor",
+            seconds,
+            (),
+            at_most=True,
+            condition=BY_TENSOR,
+        )
 
 
 def _about_iterations(profile: PredictedRun) -> Iterator[Advice]:

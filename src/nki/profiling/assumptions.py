@@ -3,23 +3,29 @@
 The latency is the replay of one program, in the order of this compiler's scheduler. No document says what the vendor's
 compiler does, so each :class:`Assumption` is another reading of the kernel, at one end of the interval. The
 assumptions of an end build on each other in the order of the list: each holds those before it. So an end moves by what
-each of them adds, its worth, and one more assumption never narrows the interval.
+each of them adds, its worth, and one more assumption never narrows the interval. Those ``aside`` are in no interval:
+each is a reading of its own, with its prediction.
 
 * ``order``: queues in the order of the program, as a compiler would have them that moves nothing (``affine_range``:
   "loop-level optimizations … subject to changes").
 * ``results in tiles of their own``: results do not take the place of operands (:mod:`nki.passes.operand_reuse`).
 * ``loads left out``: of rows that SBUF still holds (:mod:`nki.passes.load_reuse`).
+* ``static descriptors``: of transfers that the kernel leaves open on trn1, which software makes by default; aside,
+  ``software descriptors``, the default, and ``hardware descriptors``, which no document gives trn1.
 * ``invariants once``, ``broadcasts in place``, ``work on Scalar``, ``neighbours merged``: in kernels of Beta 1 alone,
   for the traces and documents that show them are of its compiler (:mod:`nki.profiling.compiler_changes`).
+* ``dependences by tensor``, aside: of slices of one tensor, as one author has measured
+  (:mod:`nki.analysis.tensor_dependences`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from nki.analysis.tensor_dependences import by_tensor
 from nki.base import knobs
 from nki.base.errors import MemoryFullError
 from nki.base.warning import NkiSpillWarning, collecting
@@ -41,12 +47,15 @@ from nki.target.model import Target
 
 Facts = Literal["fast", "slow"]
 """An end of the interval, and of the ranges of guesses."""
+Place = Literal["fast", "slow", "aside"]
+"""The end of the interval that an assumption is at; or none."""
 Queues = Literal["list", "program"]
 """The order of each queue: the list scheduler's, or the program's."""
 ORDERS: Final = ("list", "program")
 ORDER: Final = "order"
 OWN_TILES: Final = "results in tiles of their own"
 SPARE_LOADS: Final = "loads left out"
+BY_TENSOR: Final = "dependences by tensor"
 INVARIANTS: Final = "invariants once"
 BROADCASTS: Final = "broadcasts in place"
 ON_SCALAR: Final = "work on Scalar"
@@ -56,34 +65,46 @@ _BEFORE: Final = Order.name
 """The last stage that sees all loads."""
 _PLACED: Final = Allocate.name
 """The last stage before the queues get an order."""
+_OPEN: Final = "dma_open_descriptors"
+MOST_REORDERED: Final = 4096
+"""Instructions up to which a program with other dependences gets an order of its own, which takes longest."""
 
 
 @dataclass(frozen=True)
 class Assumption:
     """A freedom of the compiler, by its ``name``: at the ``end`` of the interval the kernel is ``timed``, with
-    ``changes`` of its estimates. It is ``about`` so many ``instructions``; ``bytes``: of the loads among them.
+    ``changes`` of its estimates and other ``facts`` of the target. It is ``about`` so many ``instructions``; ``bytes``:
+    of the loads among them. ``reorders``: blocks get an order of their own.
     """
 
     name: str
-    end: Facts
+    end: Place
     about: str
     timed: TimedProgram
     instructions: int
     bytes: int = 0
     changes: tuple[EstimateChange, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reorders: bool = False
 
     def run(self, target: Target) -> Timeline:
         """The replay of the kernel with the assumption, and with those before it, on ``target``."""
+        if self.facts:
+            target = _with_values(target, self.facts)
         overrides: dict[TimedCore, EstimateOverride] = {}
         for core in self.timed.cores if self.changes else ():
             override = overrides[core] = EstimateOverride(core.estimates(target))
             for change in self.changes:
                 change.apply(core, override, target)
-        return self.timed.run(target, overrides)
+        return self.timed.run(target, overrides, reorder=self.reorders)
 
     def with_trips(self, program: Program, trips: Trips) -> Assumption:
         """The same with the iterations ``trips`` of the loops of ``program``, the one without assumptions."""
         return replace(self, timed=self.timed.with_trips(same_trips(self.timed.program, program, trips)))
+
+
+def _with_values(target: Target, values: Mapping[str, Any]) -> Target:
+    return target.with_facts({name: replace(target.fact(name), value=value) for name, value in values.items()})
 
 
 def same_trips(program: Program, other: Program, trips: Trips) -> Trips:
@@ -144,10 +165,65 @@ class _Kernel:
             found.append(self._own_tiles(timed))
         found.append(self._program_order(slow, timed) if self.queues == "list" else self._list_order())
         found += self._spare_loads()
+        fast = next((each.timed for each in reversed(found) if each.end == "fast"), self.timed)
+        other = self._descriptors(fast)
+        found += other[:1]
         if returns_results(self.ordered.release):
-            fast = next((each.timed for each in reversed(found) if each.end == "fast"), self.timed)
-            found += _of_beta1(fast, self.target)
-        return tuple(found)
+            found += _of_beta1(fast, other[0].facts if other else {}, self.target)
+        return (*found, *other[1:], *self._by_tensor())
+
+    def _descriptors(self, fast: TimedProgram) -> list[Assumption]:
+        """The origins of descriptors that the kernel leaves open, on a target without hardware for them: static ones of
+        the program ``fast``, and two aside.
+        """
+        if self.target.dma_hardware_descriptors:
+            return []
+        number = _different(self.timed, self.target, _with_values(self.target, {_OPEN: "static"}))
+        if not number:
+            return []
+        transfers = count(number, "transfer")
+        static = Assumption(
+            "static descriptors",
+            "fast",
+            f"{transfers} with descriptors in HBM from the beginning, where GpSimd makes them by default",
+            fast,
+            number,
+            facts={_OPEN: "static"},
+        )
+        software = Assumption(
+            "software descriptors",
+            "aside",
+            f"the default: GpSimd makes them, as public profiles of inf2 have it for {transfers} like these",
+            self.timed,
+            number,
+            facts={_OPEN: "software"},
+        )
+        hardware = Assumption(
+            "hardware descriptors",
+            "aside",
+            f"{transfers} in the time of trn2's generator; the documents give {self.target} none",
+            self.timed,
+            number,
+            facts={_OPEN: "hardware"},
+        )
+        return [static, software, hardware]
+
+    def _by_tensor(self) -> Iterator[Assumption]:
+        """The kernel where slices of one tensor depend on each other, with the order that this leaves."""
+        placed, program = self.chosen
+        if program.size > MOST_REORDERED or any(inst.effects.external for inst in program.instructions()):
+            return
+        changed, waiting = by_tensor(in_program_order(program, placed) or program)
+        if waiting:
+            names = sorted({f"'{tensor.name}'" for tensor in waiting})
+            number = sum(waiting.values())
+            verb = "waits" if number == 1 else "wait"
+            about = (
+                f"{count(number, 'instruction')} {verb} for other slices of {', '.join(names[:3])}"
+                f"{', …' if len(names) > 3 else ''}; one author has measured that"
+            )
+            timed = TimedProgram(changed)
+            yield Assumption(BY_TENSOR, "aside", about, timed, number, reorders=self.queues == "list")
 
     def _own_tiles(self, wider: TimedProgram) -> Assumption:
         number = _lost(wider.program, self.chosen.program)
@@ -220,8 +296,8 @@ def compiled(
     return Compiled(kernel.timed, chosen, lambda: kernel.assumptions, kernel.recompiled)
 
 
-def _of_beta1(timed: TimedProgram, target: Target) -> Iterator[Assumption]:
-    """The assumptions about the compiler of Beta 1, on the program ``timed``, which holds all others."""
+def _of_beta1(timed: TimedProgram, facts: Mapping[str, Any], target: Target) -> Iterator[Assumption]:
+    """The assumptions about the compiler of Beta 1, on the program ``timed`` with ``facts``, which hold all others."""
     changes: tuple[EstimateChange, ...] = ()
     for name, change, words in (
         (INVARIANTS, invariants(timed), "less, an earlier one has computed the same"),
@@ -232,7 +308,12 @@ def _of_beta1(timed: TimedProgram, target: Target) -> Iterator[Assumption]:
         if number := change.instructions:
             changes = (*changes, change)
             about = f"{count(number, 'instruction')} {words}; the compiler of Beta 1 does so at times"
-            yield Assumption(name, "fast", about, timed, number, 0, changes)
+            yield Assumption(name, "fast", about, timed, number, 0, changes, facts)
+
+
+def _different(timed: TimedProgram, one: Target, other: Target) -> int:
+    """The instructions of ``timed`` with another time on ``other`` than on ``one``."""
+    return sum(a != b for core in timed.cores for a, b in zip(core.estimates(one), core.estimates(other), strict=True))
 
 
 def _behind(stage: str, queues: Queues) -> tuple[Stage, ...]:

@@ -2,7 +2,9 @@
 
 A profile of the device has a row for the instruction that starts a DMA, on the engine that has it in its queue, and
 other rows for the data that moves. So a DMA instruction belongs here to the engine that generates its descriptors, for
-the time that the descriptors take; one with static descriptors belongs to ``dma``.
+the time that the descriptors take; one with static descriptors belongs to ``dma``. An instruction lasts until its
+result is there, when the next one of its engine may already run: active times count such times once, and times of
+instructions add them up (Profile Parquet Schema Reference, tables Summary and OpcodeSummary).
 """
 
 from __future__ import annotations
@@ -37,6 +39,11 @@ class EngineRows:
     """The events of one core by engine."""
 
     events: CoreEvents
+
+    @cached_property
+    def done(self) -> Column:
+        """The end of each row on its engine: its result is there, or the descriptors of a DMA are."""
+        return self.events.until_done().release
 
     @cached_property
     def engines(self) -> list[str]:
@@ -81,34 +88,52 @@ class EngineRows:
             rows = np.flatnonzero(events.is_dma)
             return merged(events.data_start[rows], events.data_end[rows])
         rows = self.rows(engine)
-        return merged(events.start[rows], events.release[rows])
+        return merged(events.start[rows], self.done[rows])
 
     def active_ns(self, engine: str) -> float:
         """The time in which an engine works; iterations that a loop repeats count with those that were replayed."""
         events = self.events
-        begins, ends = self.active(engine)
-        rows = np.flatnonzero(events.is_dma) if engine == "dma" else self.rows(engine)
-        lengths = events.busy[rows] if engine == "dma" else events.release[rows] - events.start[rows]
-        repeated = float(((events.weight[rows] - 1) * lengths).sum())
-        return min(float((ends - begins).sum()) + repeated, events.timeline.end)
+        if engine == "dma":
+            return self._joined_ns(np.flatnonzero(events.is_dma), events.data_start, events.data_end)
+        return self.joined_ns(self.rows(engine))
+
+    def instruction_ns(self, rows: Column) -> float:
+        """The times of ``rows`` and of what they stand for, added up."""
+        events = self.events
+        return float((events.weight[rows] * (self.done[rows] - events.start[rows])).sum())
+
+    def joined_ns(self, rows: Column) -> float:
+        """The time in which one of ``rows`` runs, at least."""
+        return self._joined_ns(rows, self.events.start, self.done)
 
     def transfer_ns(self, generators: tuple[str, ...]) -> float:
         """The time in which data is on the way, by descriptors from one of these engines (empty: static)."""
         events = self.events
         chosen = np.array([isinstance(e, Dma) and e.dge in generators for e in events.estimates], bool)
-        rows = np.flatnonzero(chosen[events.number])
-        begins, ends = merged(events.data_start[rows], events.data_end[rows])
-        repeated = float(((events.weight[rows] - 1) * events.busy[rows]).sum())
-        return min(float((ends - begins).sum()) + repeated, events.timeline.end)
+        return self._joined_ns(np.flatnonzero(chosen[events.number]), events.data_start, events.data_end)
 
     def idle_ns(self) -> float:
         """The time in which no engine works and no data moves, before the core is complete."""
         events = self.events
-        begins, ends = merged(
-            np.concatenate((events.start, events.data_start)), np.concatenate((events.release, events.data_end))
-        )
-        repeated = float(((events.weight - 1) * np.maximum(events.busy, 0.0)).sum())
-        return max(events.timeline.end - float((ends - begins).sum()) - repeated, 0.0)
+        rows = np.arange(2 * len(events)) % max(len(events), 1)
+        begins, ends = np.concatenate((events.start, events.data_start)), np.concatenate((self.done, events.data_end))
+        return max(events.timeline.end - self._joined(begins, ends, events.weight[rows]), 0.0)
+
+    def _joined_ns(self, rows: Column, begins: Column, ends: Column) -> float:
+        return self._joined(begins[rows], ends[rows], self.events.weight[rows])
+
+    def _joined(self, begins: Column, ends: Column, weights: Column) -> float:
+        """The length of the union of intervals; an iteration that a loop repeats counts as often."""
+        whole = _length(begins, ends)
+        for weight in np.unique(weights[weights > 1]).tolist():
+            repeated = weights == weight
+            whole += (weight - 1) * _length(begins[repeated], ends[repeated])
+        return min(whole, self.events.timeline.end)
+
+
+def _length(begins: Column, ends: Column) -> float:
+    first, last = merged(begins, ends)
+    return float((last - first).sum())
 
 
 def merged(begins: Any, ends: Any) -> tuple[Column, Column]:

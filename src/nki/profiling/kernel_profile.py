@@ -154,7 +154,7 @@ def of_program(
     fewest = timed if least in (None, trips) else timed.with_trips(least)
 
     def assumptions() -> tuple[Assumption, ...]:
-        counts = {"fast": least or trips or {}, "slow": trips or {}}
+        counts = {"fast": least or trips or {}, "slow": trips or {}, "aside": trips or {}}
         return tuple(each.with_trips(program, counts[each.end]) for each in compiled.find_assumptions())
 
     known = targets.find(program.target), timed, fewest, assumptions, origin

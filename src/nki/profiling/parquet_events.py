@@ -147,7 +147,7 @@ def instructions(rows: CoreRows) -> Columns:
         "pcore_idx": np.full(len(core), core.rank, np.int64),
         "pc": core.number,
         "bir_id": core.number,
-        **spread(core.start, core.release),
+        **spread(core.start, rows.done),
         **{name: by_number(core, values) for name, values in static.items()},
         "evt_wait_time_ns": whole(rows.semaphore_waits),
         "dma_wait_time_ns": whole(waits),

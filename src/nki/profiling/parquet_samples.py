@@ -22,14 +22,11 @@ def opcodes(rows: Rows) -> Columns:
     sums: dict[tuple[str, str], list[float]] = {}
     for each in rows.cores:
         core = each.events
-        lengths = core.release - core.start
         for (engine, opcode), chosen in _by_opcode(each).items():
-            begins, ends = merged(core.start[chosen], core.release[chosen])
-            weight = core.weight[chosen]
             row = sums.setdefault((engine, opcode), [0, 0.0, 0.0])
-            row[0] += int(weight.sum())
-            row[1] += float((weight * lengths[chosen]).sum())
-            row[2] += float((ends - begins).sum() + ((weight - 1) * lengths[chosen]).sum())
+            row[0] += int(core.weight[chosen].sum())
+            row[1] += each.instruction_ns(chosen)
+            row[2] += each.joined_ns(chosen)
     total = rows.profile.timeline.ns * len(rows.cores) or 1.0
     return {
         "engine": [TITLES[engine] for engine, _ in sums],

@@ -47,7 +47,9 @@ class End(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """The addition of an ``assumption`` to the interval: ``seconds`` at its end, and the ``part`` of the end before."""
+    """The addition of an ``assumption`` to the interval: ``seconds`` at its end, and the ``part`` of the end before. Of
+    one aside: what it adds to the latency, which may be less than 0, and the part of the latency.
+    """
 
     assumption: Assumption
     seconds: float
@@ -187,6 +189,10 @@ class PredictedRun:
     def worths(self) -> list[Worth]:
         """The addition of each assumption to the interval, in the order of :attr:`assumptions`."""
         worths: dict[int, Worth] = {}
+        for each in self.assumptions:
+            if each.end == "aside":
+                more = each.run(self.target).ns * 1e-9 - self.device_time
+                worths[id(each)] = Worth(each, more, more / self.latency if self.latency else 0.0)
         for facts, best in (("fast", min), ("slow", max)):
             reached = self.latency
             for end, seconds in [(end, seconds) for end, seconds in self.readings if end.facts == facts]:

@@ -133,6 +133,7 @@ class AdviceRecord(TypedDict):
     remedy: Annotated[str, "what to do"]
     seconds: Annotated[float, "what the change gains alone; s"]
     at_most: Annotated[bool, "true if `seconds` is a bound, and the gain may be less"]
+    condition: Annotated[str, "the assumption aside under which it gains anything; empty: none"]
     lines: Annotated[list[Place], "the lines that it is about"]
 
 
@@ -148,12 +149,12 @@ class AssumptionRecord(TypedDict):
     """An assumption about another compiler."""
 
     name: Annotated[str, "such as `order` or `loads left out`"]
-    end: Annotated[str, "`fast` or `slow`: the end of the interval that it moves"]
+    end: Annotated[str, "`fast` or `slow`: the end of the interval that it moves; `aside`: in no interval"]
     about: Annotated[str, "what it is about, as the text says it"]
     instructions: Annotated[int, "the instructions that it is about"]
     bytes: Annotated[int, "of the loads among them"]
-    seconds: Annotated[float, "its worth: what it adds to the interval; s"]
-    part: Annotated[float, "the same as a part of the end before it; of 1"]
+    seconds: Annotated[float, "its worth: what it adds to the interval, or, aside, to the latency; s"]
+    part: Annotated[float, "the same as a part of the end before it, or of the latency; of 1"]
 
 
 class Interval(TypedDict):
@@ -245,6 +246,7 @@ def details(profile: Profile) -> Details:
                 "remedy": each.remedy,
                 "seconds": each.seconds,
                 "at_most": each.at_most,
+                "condition": each.condition,
                 "lines": [span.place for span in each.lines],
             }
             for each in profile.advice

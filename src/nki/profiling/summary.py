@@ -2,8 +2,8 @@
 
 Names and meaning: Neuron documentation, Profile Parquet Schema Reference (schema 7.4.0), table Summary. Times are
 seconds, and fields named ``…_percent`` fractions, as in published summaries. What the model has no number for is left
-out: collectives, the queues of weights, the MFU of a framework's graph, packets (the model prices them and does not
-follow them), and times of throttling by power.
+out: collectives, the queues of weights, the MFU of a framework's graph, packets of DMA transposes and of GpSimd's own
+DMA, and times of throttling by power.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from nki.base.version import version
+from nki.cost.dma_costs import Packets, packets
 from nki.ir.estimate import Dma, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
-from nki.isa.tables.opcodes import activates
+from nki.isa.tables.opcodes import activates, transposes
 from nki.passes.allocation.spilling import ROLE
 from nki.profiling.engine_rows import EngineRows
 from nki.profiling.events import CoreEvents
@@ -100,6 +101,7 @@ def adjusted_flops(core: CoreEvents) -> list[int]:
 
 
 def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
+    target = profile.target
     useful = moves = matmuls = activations = 0
     activation_ns = 0.0
     for each in rows:
@@ -113,7 +115,7 @@ def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, An
                 useful += 0 if estimate.is_data_movement else flops * count
             if activates(inst.mnemonic):
                 activations += count
-                activation_ns += count * estimate.occupancy
+                activation_ns += count * (estimate.latency - target.semaphore_ns)
     capacity = profile.peak_flops_16_bit * profile.total_time
     return {
         "model_flops": profile.flops,
@@ -166,9 +168,8 @@ def _engines(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any
         count, time = 0, 0.0
         for each in rows:
             chosen = each.rows(engine)
-            weight = each.events.weight[chosen]
-            count += int(weight.sum())
-            time += float((weight * (each.events.release[chosen] - each.events.start[chosen])).sum())
+            count += int(each.events.weight[chosen].sum())
+            time += each.instruction_ns(chosen)
         result[f"{engine}_engine_active_time"] = active
         result[f"{engine}_engine_active_time_percent"] = _share(active, profile)
         result[f"{engine}_engine_instruction_time"] = time * 1e-9
@@ -190,6 +191,9 @@ def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, A
         "dma_transfer_average_bytes": moved / count if count else 0.0,
         "dma_queue_count": sum(queue.startswith("dma") for each in rows for queue in each.events.queues),
     }
+    by_generator = _packets(profile)
+    number = sum(each.number for each in by_generator.values())
+    result["dma_packet_time"] = sum(each.ns for each in by_generator.values()) * 1e-9
     for kind, generators in GENERATORS.items():
         size = 0
         for each in rows:
@@ -198,7 +202,28 @@ def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, A
         time = sum(each.transfer_ns(generators) for each in rows) * 1e-9
         result[f"{kind}_dma_active_time_percent"] = _share(time, profile)
         result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0
+        own = sum(by_generator[generator].number for generator in generators)
+        result[f"{kind}_dma_packet_percent"] = own / number if number else 0.0
         if kind != "dynamic":  # of both kinds together the schema has shares only
             result[f"{kind}_dma_active_time"] = time
             result[f"{kind}_dma_size"] = size
+            result[f"{kind}_dma_packet_count"] = own
+    return result
+
+
+def _packets(profile: PredictedRun) -> dict[str, Packets]:
+    """The packets of all copies by the engine that generates their descriptors ("": none does)."""
+    result = dict.fromkeys(("", *GENERATORS["dynamic"]), Packets(0, 0.0))
+    known: dict[object, list[Packets]] = {}
+    for core in profile.cores:
+        for inst, estimate, runs in zip(core.instructions, core.estimates, core.runs.tolist(), strict=True):
+            if not isinstance(estimate, Dma) or not estimate.occupancy or transposes(inst.mnemonic):
+                continue
+            if inst.form not in known:
+                sides = [(dst, src) for dst in inst.writes() for src in inst.reads() if dst.size == src.size]
+                known[inst.form] = [packets(dst, src, profile.target) for dst, src in sides]
+            before = result[estimate.dge]
+            count = sum(each.number for each in known[inst.form])
+            ns = sum(each.ns for each in known[inst.form])
+            result[estimate.dge] = Packets(before.number + count * runs, before.ns + ns * runs)
     return result

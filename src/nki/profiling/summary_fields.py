@@ -42,7 +42,7 @@ _PRODUCTS: Final[tuple[Row, ...]] = (
     ("peak_flops_bandwidth_ratio", float, "the intensity from which on the Tensor engine is the limit; per byte"),
     ("matmul_instruction_count", int, "executed instructions of the Tensor engine's array"),
     ("activate_instruction_count", int, "executed instructions that apply an activation function"),
-    ("activate_instruction_time", float, "their time on the engine; s"),
+    ("activate_instruction_time", float, "their times until their results are there, added up; s"),
 )
 _BYTES: Final[tuple[Row, ...]] = (
     *(
@@ -61,9 +61,17 @@ _ENGINES: Final[tuple[Row, ...]] = tuple(
     row
     for engine in ENGINES
     for row in (
-        (f"{engine}_engine_active_time", float, f"the time in which {engine} works, over all cores; s"),
+        (
+            f"{engine}_engine_active_time",
+            float,
+            f"the time in which {engine} works on an instruction or more, over all cores; s",
+        ),
         (f"{engine}_engine_active_time_percent", float, "the same as a part of `total_time` of all cores; of 1"),
-        (f"{engine}_engine_instruction_time", float, "times of its instructions, DMA triggers included; s"),
+        (
+            f"{engine}_engine_instruction_time",
+            float,
+            "times of its instructions until their results are there, and of DMA triggers, added up; s",
+        ),
         (f"{engine}_engine_instruction_count", int, "executed instructions of its queue, DMA triggers included"),
     )
 )
@@ -76,6 +84,7 @@ _TRANSFERS: Final[tuple[Row, ...]] = (
     ("dma_transfer_total_bytes", int, "their bytes"),
     ("dma_transfer_average_bytes", float, "bytes per transfer"),
     ("dma_queue_count", int, "DMA rings in use"),
+    ("dma_packet_time", float, "the times of all packets of copies on all DMA engines, added up; s"),
 )
 _ABOUT: Final = {
     "static": "transfers with descriptors in HBM",
@@ -89,10 +98,15 @@ _GENERATED: Final[tuple[Row, ...]] = tuple(
     for row in (
         (f"{kind}_dma_active_time_percent", float, f"the time in which {_ABOUT[kind]} move; of 1"),
         (f"{kind}_dma_size_percent", float, "their bytes as a part of all; of 1"),
+        (f"{kind}_dma_packet_percent", float, "their packets as a part of all, of copies; of 1"),
         *(
             ()
             if kind == "dynamic"
-            else ((f"{kind}_dma_active_time", float, "s"), (f"{kind}_dma_size", int, "their bytes"))
+            else (
+                (f"{kind}_dma_active_time", float, "s"),
+                (f"{kind}_dma_size", int, "their bytes"),
+                (f"{kind}_dma_packet_count", int, "their packets, of copies"),
+            )
         ),
     )
 )

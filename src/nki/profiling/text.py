@@ -76,9 +76,17 @@ def _head(profile: PredictedRun, width: int) -> str:
 
 
 def about_assumptions(profile: PredictedRun) -> list[str]:
-    """A row for each assumption about another compiler, with what it adds to the range."""
-    signs = {"fast": "\N{MINUS SIGN}", "slow": "+"}
-    return [f"{each.name}: {signs[each.end]}{percent(part)}: {each.about}" for each, _, part in profile.worths]
+    """A row for each assumption about another compiler, with what it adds to the range; and for each aside that
+    changes the latency by :data:`LEAST_WORTH` or more.
+    """
+    rows: list[str] = []
+    for each, _, part in profile.worths:
+        if each.end == "aside" and abs(part) < LEAST_WORTH:
+            continue
+        sign = "\N{MINUS SIGN}" if each.end == "fast" or part < 0 else "+"
+        aside = " of the latency, and not in the range" if each.end == "aside" else ""
+        rows.append(f"{each.name}: {sign}{percent(abs(part))}{aside}: {each.about}")
+    return rows
 
 
 def _intensity(profile: PredictedRun) -> str:
@@ -192,7 +200,9 @@ def _advice(profile: AdvisedRun, width: int) -> str:
     rows: list[str] = []
     for each in profile.advice:
         most = "up to " if each.at_most else ""
-        rows.extend(_wrapped(f"{most}{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  ", width))
+        condition = f", with {each.condition}" if each.condition else ""
+        title = f"{most}{duration(each.seconds)} less{condition}: {each.title}{_places(each.lines)}"
+        rows.extend(_wrapped(title, "  ", width))
         for text in filter(None, (each.evidence, each.remedy)):
             rows.extend(_wrapped(text, "    ", width))
     if not rows:

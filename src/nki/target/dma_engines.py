@@ -33,6 +33,18 @@ class DmaEngines:
         docs(True, f"{TRN2_GUIDE}: DGE; the compiler's choice where a kernel leaves it open"),
         docs(True, "Trainium2 Architecture Guide for NKI: DGE; unchanged"),
     )
+    dma_open_descriptors = row(
+        "",
+        measured(
+            "software",
+            f"{INF2_TRACES}: GpSimd writes the descriptors of inputs and outputs; so does a compilation for trn1 in "
+            "the RMSNorm tutorial (its log: DGE is on for io). A profile in the NKI performance guide has a static "
+            "queue for them, and the page on profiles recommends to switch DGE off (--disable-dge): a named "
+            "assumption of each profile. Hardware: the DGE reference gives it to NeuronCore-v3 and later alone",
+        ),
+        docs("hardware", f"{TRN2_GUIDE}: DGE; the compiler's choice, with times between those of all ways"),
+        docs("hardware", f"{TRN2_GUIDE}: DGE; unchanged"),
+    )
     dma_engines = row(
         "engines",
         docs(16, f"{TRN1_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
@@ -164,14 +176,7 @@ class DmaEngines:
     )
     dma_trigger_ns = row(
         "ns",
-        measured(
-            648.0,
-            f"{INF2_TRACES}: GpSimd writes the descriptors of inputs and outputs, one transfer after the other. So "
-            "does a compilation for trn1 in the RMSNorm tutorial (its log: DGE is on for io). A profile in the NKI "
-            "performance guide has a static queue for them; the page on profiles recommends to switch DGE off "
-            "(--disable-dge)",
-            (50.0, 648.0),
-        ),
+        measured(648.0, f"{INF2_TRACES}: GpSimd writes the descriptors, one transfer after the other"),
         measured(
             565.0,
             f"that of hardware descriptors, and about that of software. {TUTORIAL}: all transfers are dynamic, and "
@@ -208,6 +213,18 @@ class DmaEngines:
         as_trn2(because="nothing published for this generation; it has no hardware generator"),
         measured(770.0, f"{TRN2_TRACES}: first packet 1326-1345 ns after the trigger, less 565"),
         as_trn2((385.0, 1155.0)),
+    )
+    dma_one_descriptor_part = row(
+        "",
+        guess(1.0, "trn1 has no hardware generator"),
+        guess(
+            1.0,
+            f"the part of a hardware trigger that a single run of bytes takes. {TRN2_TRACES} have 517-601 ns with 128 "
+            "rows alone; the guide says 600 for each instruction, whatever it moves. At the fast end the trigger takes "
+            "as long as the write of a static one, 50 ns",
+            (0.1, 1.0),
+        ),
+        as_trn2((0.1, 1.0)),
     )
     dma_software_trigger_ns = row(
         "ns",

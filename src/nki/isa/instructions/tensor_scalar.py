@@ -130,9 +130,9 @@ class TensorScalar(Inst):
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
     operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt`` and
-    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine (gen3 and later) multiply,
-    add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be indirect views, except in arithmetic on
-    32-bit integers.
+    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine of gen3 multiply, add, and
+    multiply followed by add, gen4's all arithmetic (Trainium3 guide: "natively", as Vector). On gen4 ``dst`` and
+    ``data`` may be indirect views, except in arithmetic on 32-bit integers.
     """
 
     dst: Out[Tile]
@@ -183,11 +183,22 @@ class TensorScalar(Inst):
         bits_on_vector("TS05", "op0", _SOURCE),
         rule(
             "TS03",
-            "the Scalar engine does not run op0={i.op0}, op1={i.op1}",
-            lambda i, t: i.engine is not _E.scalar or (t.generation >= 3 and _scalar_engine(i)),
+            "the Scalar engine of {t.name} does not run op0={i.op0}, op1={i.op1}",
+            lambda i, t: i.engine is not _E.scalar or _scalar_engine(i),
             _SOURCE,
             error=EngineError,
-            fix="use multiply, add, or multiply then add on trn2 and later; or nisa.engine.vector",
+            fix="use multiply, add, or multiply then add; or nisa.engine.vector",
+            until=3,
+        ),
+        rule(
+            "TS03",
+            "the Scalar engine of {t.name} has no tensor_scalar",
+            lambda i, t: i.engine is not _E.scalar,
+            "NKI reference of release 2.26.1, Supported Math Operators for NKI ISA: on Scalar from NeuronCore-v3",
+            error=EngineError,
+            fix="use nisa.activation(op=nl.copy, scale=…, bias=…), or nisa.engine.vector",
+            until=2,
+            release="0.2",
         ),
         rule(
             "TS04",

@@ -67,8 +67,8 @@ def _limit(profile: AdvisedRun) -> str:
 
 
 def _first(profile: AdvisedRun, listing: Listing) -> list[Markup | None]:
-    entries = sorted(profile.advice, key=lambda each: -each.seconds)
-    if not entries:
+    entries = sorted(profile.advice, key=lambda each: each.rank)
+    if not entries or entries[0].condition:
         none = f"Nothing: no change that the model knows gains {LEAST_WORTH:.0%} of the latency."
         return [tag("p", none)]
     best = entries[0]

@@ -85,12 +85,13 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
                 "h3",
                 each.title,
                 worth(each),
+                tag("span", f" with {each.condition}", class_="note") if each.condition else None,
             ),
             tag("p", sentence(each.evidence)),
             tag("p", sentence(each.remedy), class_="remedy"),
             line_buttons(each.lines, listing),
         )
-        for each in sorted(entries, key=lambda each: -each.seconds)
+        for each in sorted(entries, key=lambda each: each.rank)
     ]
     none = tag("p", f"No change that the model knows gains {LEAST_WORTH:.0%} of the latency.", class_="note")
     body = tag("ol", items) if items else none

@@ -130,8 +130,8 @@ def _kernels(step: StepRun, files: Mapping[StepKernel, str]) -> Markup:
 
 
 def _best(kernel: StepKernel) -> float:
-    """Seconds that the most valuable advice about a kernel gains in the step."""
-    return max((each.seconds for each in kernel.profile.advice), default=0.0) * kernel.launches
+    """Seconds that the most valuable advice about a kernel gains in the step, under no condition."""
+    return max((each.seconds for each in kernel.profile.advice if not each.condition), default=0.0) * kernel.launches
 
 
 def _unpriced(step: StepRun) -> Markup | None:
