@@ -73,16 +73,20 @@ def check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bo
     for target in wanted:
         target_of(target)
     several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
+    several["--against"] = bool(options.against)
     chosen = [name for name, given in several.items() if given]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} do not go together", "ask for one after the other")
-    files = (("--html", options.html), ("--trace", options.trace))
+    files = (("--html", options.html), ("--trace", options.trace), ("--calibrate", options.calibrate))
+    if options.calibrate is not None and not options.against:
+        raise UsageError("--calibrate needs a capture", "name it: --against CAPTURE")
     if options.trace:
         needed("perfetto", "perfetto", "--trace")
     if options.parquet:
         needed("pyarrow", "pyarrow", "--parquet")
-    read = reads(options.arg, options.kernel, options.compare)
-    for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
+    read = [*reads(options.arg, options.kernel, options.compare), *filter(None, (options.against, options.facts))]
+    others = ("--parquet", options.parquet), ("--compare", options.compare), ("--against", options.against)
+    for option, value in (*files, *others):
         if value == "":
             raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
     for option, file in files:

@@ -74,6 +74,11 @@ class EngineRows:
         chosen = np.array([name == engine for name in self.engines], bool)
         return np.flatnonzero(chosen[self.events.number])
 
+    def instruction_ns(self, engine: str) -> float:
+        """The times of an engine's instructions, added up."""
+        chosen, events = self.rows(engine), self.events
+        return float((events.weight[chosen] * (events.release[chosen] - events.start[chosen])).sum())
+
     def active(self, engine: str) -> tuple[Column, Column]:
         """The times in which an engine works, as begins and ends that do not touch; ``dma``: data is on the way."""
         events = self.events

@@ -7,7 +7,7 @@ of.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -94,6 +94,13 @@ class CoreEvents:
     def queues(self) -> list[str]:
         """The names of the queues."""
         return self.timeline.queues
+
+    def until_done(self) -> CoreEvents:
+        """The same with instructions that last until their results are there, as profilers of the device count; those
+        of a DMA last until its descriptors are made.
+        """
+        done = self.end - self.timeline.replay.target.semaphore_ns
+        return replace(self, release=np.where(self.is_dma, self.release, np.maximum(done, self.release)))
 
     @cached_property
     def queue(self) -> Column:

@@ -159,32 +159,45 @@ def _spills(profile: PredictedRun) -> dict[str, int]:
     return {"spill_save_bytes": saved, "spill_reload_bytes": loaded}
 
 
+def times(cores: Sequence[CoreEvents]) -> dict[str, float]:
+    """The fields that are times of engines and of transfers, over all ``cores``; seconds."""
+    rows = [EngineRows(core) for core in cores]
+    result: dict[str, float] = {}
+    for engine in ENGINES:
+        result[f"{engine}_engine_active_time"] = sum(each.active_ns(engine) for each in rows) * 1e-9
+        result[f"{engine}_engine_instruction_time"] = sum(each.instruction_ns(engine) for each in rows) * 1e-9
+    result["dma_active_time"] = sum(each.active_ns("dma") for each in rows) * 1e-9
+    moved = [(core.weight * core.busy)[core.is_dma].sum() for core in cores]
+    result["dma_transfer_time"] = float(sum(moved)) * 1e-9
+    for kind, generators in GENERATORS.items():
+        if kind != "dynamic":  # of both kinds together the schema has shares only
+            result[f"{kind}_dma_active_time"] = sum(each.transfer_ns(generators) for each in rows) * 1e-9
+    return result
+
+
 def _engines(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
     result: dict[str, Any] = {}
+    known = times(profile.cores)
     for engine in ENGINES:
-        active = sum(each.active_ns(engine) for each in rows) * 1e-9
-        count, time = 0, 0.0
-        for each in rows:
-            chosen = each.rows(engine)
-            weight = each.events.weight[chosen]
-            count += int(weight.sum())
-            time += float((weight * (each.events.release[chosen] - each.events.start[chosen])).sum())
+        active = known[f"{engine}_engine_active_time"]
+        count = sum(int(each.events.weight[each.rows(engine)].sum()) for each in rows)
         result[f"{engine}_engine_active_time"] = active
         result[f"{engine}_engine_active_time_percent"] = _share(active, profile)
-        result[f"{engine}_engine_instruction_time"] = time * 1e-9
+        result[f"{engine}_engine_instruction_time"] = known[f"{engine}_engine_instruction_time"]
         result[f"{engine}_engine_instruction_count"] = count
     return result
 
 
 def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
-    active = sum(each.active_ns("dma") for each in rows) * 1e-9
+    known = times(profile.cores)
+    active = known["dma_active_time"]
     count = sum(size.count for size in profile.transfers)
     moved = sum(size.bytes for size in profile.transfers)
     result: dict[str, Any] = {
         "dma_active_time": active,
         "dma_active_time_percent": _share(active, profile),
         "dma_active_cycles": round(active * profile.target.vector_clock_ghz * 1e9),
-        "dma_transfer_time": sum(size.busy for size in profile.transfers) * 1e-9,
+        "dma_transfer_time": known["dma_transfer_time"],
         "dma_transfer_count": count,
         "dma_transfer_total_bytes": moved,
         "dma_transfer_average_bytes": moved / count if count else 0.0,
@@ -198,7 +211,7 @@ def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, A
         time = sum(each.transfer_ns(generators) for each in rows) * 1e-9
         result[f"{kind}_dma_active_time_percent"] = _share(time, profile)
         result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0
-        if kind != "dynamic":  # of both kinds together the schema has shares only
+        if kind != "dynamic":
             result[f"{kind}_dma_active_time"] = time
             result[f"{kind}_dma_size"] = size
     return result
