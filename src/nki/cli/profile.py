@@ -34,10 +34,9 @@ from nki.ir.program import Program
 from nki.profiling import text
 from nki.profiling.against import report
 from nki.profiling.against.calibration import calibrated
-from nki.profiling.against.measured import Against
 from nki.profiling.assumptions import compiled
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
-from nki.profiling.kernel_profile import Comparison, Profile, of_program
+from nki.profiling.kernel_profile import Against, Comparison, Profile, of_program
 from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.record import comparison, details
 from nki.profiling.titles import numbered, titles

@@ -20,8 +20,9 @@ from nki.ir.program import Program
 from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.against import capture as captures
+from nki.profiling.against import report
 from nki.profiling.against.calibration import calibrated
-from nki.profiling.against.measured import Against
+from nki.profiling.against.measured import MeasuredRun
 from nki.profiling.assumptions import ORDERS, Assumption, Compiled, Queues
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
 from nki.profiling.draws import Ranking, ranking_of
@@ -92,6 +93,18 @@ class Profile(AdvisedRun):
 
     def __repr__(self) -> str:
         return f"<profile of {self.name} on {self.target}: {self.latency * 1e6:.2f} us>"
+
+
+class Against(MeasuredRun):
+    """A profile beside a capture of its kernel on a device: ``times``, ``instructions``, ``by_line``, and the
+    ``explanations`` of the difference; ``calibrate(file)`` writes the facts that the capture supports.
+    """
+
+    def __str__(self) -> str:
+        return report.text(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.profile!r} against {self.capture.file}>"
 
 
 @dataclass(frozen=True)

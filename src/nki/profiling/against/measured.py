@@ -28,6 +28,8 @@ _FOREIGN: Final = 0.05
 """The part of the device's time from which on instructions of an engine that the kernel does not use are a mistake."""
 _SHARED: Final = 0.5
 """The part of the time of all instructions that both profiles must know by the same keys."""
+_LIKE: Final = 4.0
+"""An engine may have so many times the instructions of the prediction: compilers split and merge them."""
 _FAR: Final = 100.0
 """Times that differ by such a factor are in another unit, or of another kernel."""
 
@@ -93,7 +95,7 @@ class _Reads(Target):
         return object.__getattribute__(self, name)
 
 
-class Against:
+class MeasuredRun:
     """A ``profile`` beside a ``capture`` of the same kernel on a device.
 
     Raises :class:`CaptureError` if it is of another kernel, target or unit.
@@ -155,13 +157,22 @@ class Against:
         for level in (3, 2, 1):
             sides = [each.regrouped(level).busy() for each in (measured, predicted)]
             shared = [sum(side[key] for key in side if key in sides[0] and key in sides[1]) for side in sides]
-            if all(part >= _SHARED * sum(side.values()) for part, side in zip(shared, sides, strict=True)):
+            known = all(part >= _SHARED * sum(side.values()) for part, side in zip(shared, sides, strict=True))
+            if known and (level > 1 or self._has_like_counts(measured, predicted)):
                 return level
         raise CaptureError(
             f"{self.capture.file}: columns engine and opcode have little in common with the instructions of "
             f"{self.profile.name}",
             fix="pass a capture of this kernel with these arguments",
         )
+
+    def _has_like_counts(self, measured: Instructions, predicted: Instructions) -> bool:
+        """Test if each engine that matters has about as many instructions in both, whatever they are called."""
+        sides = [each.regrouped(1) for each in (measured, predicted)]
+        busy = sides[1].busy()
+        counts = [dict(zip(s.keys, np.bincount(s.group, s.weight, len(s.keys)).tolist(), strict=True)) for s in sides]
+        large = [key for key in busy if busy[key] > _FOREIGN * self.profile.timeline.ns]
+        return all(1 / _LIKE < counts[0].get(key, 0) / counts[1][key] < _LIKE for key in large)
 
     def _observer(self, timeline: Timeline, assumption: Assumption | None) -> Observer:
         key = 0 if assumption is None else id(assumption)

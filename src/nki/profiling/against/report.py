@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Annotated, Any, Final, TypedDict
 
-from nki.profiling.against.measured import Against, Beside, Explanation, Value
+from nki.profiling.against.measured import Beside, Explanation, MeasuredRun, Value
 from nki.profiling.amounts import count, duration, percent, short
 
 ROWS = 8
@@ -53,7 +53,7 @@ class AgainstRecord(TypedDict):
     explanations: Annotated[list[Explained], "what explains the difference: none, one, or two together"]
 
 
-def record(against: Against) -> AgainstRecord:
+def record(against: MeasuredRun) -> AgainstRecord:
     """``against`` as a record."""
     return {
         "capture": str(against.capture.file),
@@ -96,7 +96,7 @@ def _explained(each: Explanation) -> Explained:
     }
 
 
-def text(against: Against, width: int = 100) -> str:
+def text(against: MeasuredRun, width: int = 100) -> str:
     """The capture beside the prediction, in ``width`` columns: the engines, what differs most, and what explains it."""
     form = {"parquet": "Parquet tables", "summary": "summary-json"}[against.capture.form]
     by = ", written by this model" if against.capture.modelled else ""
@@ -185,7 +185,7 @@ def _apart(each: Explanation) -> str:
     return "capture a kernel that uses one of them without the other"
 
 
-def learned(against: Against, file: str) -> str:
+def learned(against: MeasuredRun, file: str) -> str:
     """A line about the file of facts."""
     facts = against.calibration().facts
     return (

@@ -4,8 +4,9 @@ Each fact with a range is tried alone. Replays at both ends of its range tell ho
 the value between them, or somewhat beyond, at which the distance is least is replayed until it does not move any more.
 Each assumption about another compiler is one replay. The best one is kept, and the others are tried beside it.
 
-The distance sums ``sqrt(1 + r²) − 1`` over what both profiles show, with ``r`` the difference of two means by the error
-that the measured one may have: one large difference, of a mechanism that the model does not have, decides nothing.
+The distance sums over what both profiles show: ``r²/2`` of a small ``r``, the difference of two means by the error
+that the measured one may have, and about :data:`FAR` times ``r`` of a large one, of a mechanism that the model does not
+have.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ SHARE: Final = 0.02
 """The least part of the whole distance that a fact or an assumption explains to be named."""
 ALIKE: Final = 0.03
 """Two facts that explain as much, up to this part of it, cannot be told apart."""
+FAR: Final = 4.0
+"""Differences of more than so many times their error grow in the distance as themselves, and not as their squares."""
 BEYOND: Final = 0.5
 """A fact is tried so far beyond its range, as a part of the range."""
-_STEPS: Final = 161
+_STEPS: Final = 401
 """Values of a fact that are compared between its replays."""
 _REFINED: Final = 5
 """Most replays of one fact beside those at the ends of its range."""
@@ -138,7 +141,8 @@ class Search:
 
     def distance(self, shown: Column) -> Any:
         """The distance of what a profile shows, or of each row of several, from what was measured."""
-        return (np.sqrt(1.0 + ((shown - self.measured) / self.known) ** 2) - 1.0).sum(axis=-1)
+        far = (shown - self.measured) / (self.known * FAR)
+        return FAR**2 * (np.sqrt(1.0 + far**2) - 1.0).sum(axis=-1)
 
     def explanations(self) -> list[list[Trial]]:
         """The fact or assumption that explains most, then the one that explains most of what is left; each with those
@@ -154,14 +158,23 @@ class Search:
             if gain < SURE or gain < SHARE * self.whole:
                 break
             named = {each.name for group in found for each in group}
-            alike = [t for t in trials[1:] if t.distance - best.distance < max(SURE / 2, ALIKE * gain)]
-            found.append([best, *(each for each in alike if each.name not in named)])
+            alike = [t for t in trials if t.distance - best.distance < max(SURE / 2, ALIKE * gain)]
+            alike.sort(key=lambda each: (not self._is_in_range(each), each.distance))
+            best = alike[0]
+            found.append([each for each in alike if each is best or each.name not in named])
             state, left = best.state, best.distance
             if len(found) < 2:
                 trials = self._beside(best, alone)
         for group in found[:1]:
             group[0] = replace(group[0], value=dict(state.values).get(group[0].name, group[0].value))
         return found
+
+    def _is_in_range(self, trial: Trial) -> bool:
+        """Test if a value lies in the range of its fact; True of an assumption."""
+        if trial.value is None:
+            return True
+        ends = self.target.fact(trial.name).range or (trial.value,)
+        return min(ends) <= trial.value <= max(ends)
 
     def _alone(self) -> list[Trial]:
         trials = [trial for name in self.names if (trial := self._try(name, State())) is not None]
@@ -224,7 +237,7 @@ class Search:
         for _ in range(_REFINED):
             grid = curve.grid()
             value = float(grid[int(np.argmin(self.distance(curve.at(grid))))])
-            if any(abs(value - each) <= 2e-3 * (curve.high - curve.low) for each in curve.shows):
+            if any(abs(value - each) <= 1e-3 * (curve.high - curve.low) for each in curve.shows):
                 break
             curve.shows[value] = self.shown(state.with_value(name, value))
         value = min(curve.shows, key=lambda each: float(self.distance(curve.shows[each])))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nki.profiling.advice import AdvisedRun
-from nki.profiling.against.measured import Against
+from nki.profiling.against.measured import MeasuredRun
 from nki.profiling.html import charts, payload, sections
 from nki.profiling.html.answer import answer
 from nki.profiling.html.markup import Markup, joined, tag
@@ -59,7 +59,7 @@ KEYS = (
 """Keys of the timeline, with their meaning."""
 
 
-def render(profile: AdvisedRun, against: Against | None = None) -> str:
+def render(profile: AdvisedRun, against: MeasuredRun | None = None) -> str:
     """The report as the text of an HTML file, in UTF-8; with the capture ``against`` which it stands."""
     listing = Listing(profile)
     script = '(() => {\n"use strict";\n' + "".join(map(_asset, SCRIPTS)) + "})();\n"
@@ -92,7 +92,7 @@ def page(title: str, body: Markup, styles: Sequence[str], script: str = "") -> s
     return f"<!doctype html>\n{tag('html', head, tag('body', body, last), lang='en')}\n"
 
 
-def _body(profile: AdvisedRun, listing: Listing, against: Against | None) -> Markup:
+def _body(profile: AdvisedRun, listing: Listing, against: MeasuredRun | None) -> Markup:
     source = tag(
         "section",
         tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nki.profiling.against.measured import Against, Beside
+from nki.profiling.against.measured import Beside, MeasuredRun
 from nki.profiling.against.report import NOTHING, difference, explained, is_different, named
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import time
@@ -14,14 +14,14 @@ ROWS = 20
 """Instructions and lines that are listed."""
 
 
-def measured(against: Against) -> Markup:
+def measured(against: MeasuredRun) -> Markup:
     """The measured times beside the predicted ones, and the explanation of the difference."""
     parts = [tag("p", sentence, class_="note") for sentence in explained(against.explanations) or [NOTHING]]
     parts.append(_table("Engine works", against.times))
     for title, rows in (("Mean of each", against.instructions), ("Line, in all", against.by_line)):
         if differing := [row for row in rows if is_different(row)][:ROWS]:
             parts.append(_table(title, differing))
-    return card(f"Against {against.capture.file}, {against.capture.date}", parts, "against")
+    return card(f"MeasuredRun {against.capture.file}, {against.capture.date}", parts, "against")
 
 
 def _table(title: str, rows: Sequence[Beside]) -> Markup:
