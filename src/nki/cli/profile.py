@@ -67,8 +67,8 @@ def command(options: argparse.Namespace) -> int:
     else:
         if profiles:
             print(_text(profiles, lines_of(options.lines)))
-        if against is not None:
-            print(f"\n{report.text(against, text_width())}")
+            if against is not None:
+                print(f"\n{report.text(against, text_width())}")
             print("".join(f"\n{line}" for line in written), end="\n" if written else "")
         print_errors(sessions)
     if options.open and profiles:

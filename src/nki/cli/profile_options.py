@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -91,8 +92,9 @@ def check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bo
             raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
     for option, file in files:
         check_output(option, file, read)
-    if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
-        raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
+    for (one, first), (other, second) in combinations([each for each in files if each[1]], 2):
+        if _same(Path(first), Path(second)):
+            raise UsageError(f"{one} and {other} both name {first}", "give each a file of its own")
     if options.parquet and Path(options.parquet).is_file():
         raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
 

@@ -96,8 +96,8 @@ class CoreEvents:
         return self.timeline.queues
 
     def until_done(self) -> CoreEvents:
-        """The same with instructions that last until their results are there, as profilers of the device count; those
-        of a DMA last until its descriptors are made.
+        """The same with instructions that last until their results are there, as profilers of the device count; a
+        DMA instruction lasts until its descriptors are made.
         """
         done = self.end - self.timeline.replay.target.semaphore_ns
         return replace(self, release=np.where(self.is_dma, self.release, np.maximum(done, self.release)))

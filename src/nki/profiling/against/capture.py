@@ -48,8 +48,8 @@ TIMES: Final = (
 
 @dataclass(frozen=True)
 class Capture:
-    """A profile that was captured: its ``file`` and ``form``, the ``kernel`` and ``target`` as far as it names them,
-    the ``date``, and what it shows. ``modelled``: this model has written it.
+    """A profile that was captured: its ``file`` and ``form``, the ``kernel`` and ``target`` if it names them (else
+    empty), the ``date``, and what it shows. ``modelled``: this model has written it.
     """
 
     file: Path

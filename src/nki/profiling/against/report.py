@@ -45,7 +45,7 @@ class AgainstRecord(TypedDict):
 
     capture: Annotated[str, "the file or folder"]
     form: Annotated[str, "`parquet` or `summary`"]
-    date: Annotated[str, "the day of the capture, as far as it is known, or of its file"]
+    date: Annotated[str, "the day of the capture, or of its file if the capture does not say"]
     is_modelled: Annotated[bool, "true if this model has written it"]
     times: Annotated[list[MeasuredTime], "whole times, then the time in which each engine works"]
     instructions: Annotated[list[MeasuredTime], "means by engine, opcode and line; the greatest difference first"]

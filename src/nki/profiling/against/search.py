@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +96,7 @@ class _Curve:
         return np.unique(np.concatenate((steps, list(self.shows))))
 
     def coarse(self) -> Column:
-        """Few of these values, and those of the replays."""
+        """Few of these values, and the values of the replays."""
         return np.unique(np.concatenate((self.grid()[:: _STEPS // 32], list(self.shows))))
 
     def at(self, values: Column) -> Column:
@@ -165,9 +166,15 @@ class Search:
             state, left = best.state, best.distance
             if len(found) < 2:
                 trials = self._beside(best, alone)
-        for group in found[:1]:
-            group[0] = replace(group[0], value=dict(state.values).get(group[0].name, group[0].value))
+        for group, others in pairwise([*found, []]):
+            group[1:] = [each for each in group[1:] if not others or each.name != others[0].name]
+        if len(found) == 2 and (again := self._beside_second(found[0][0], state)) is not None:
+            found[0][0] = replace(again, distance=found[0][0].distance)
         return found
+
+    def _beside_second(self, first: Trial, state: State) -> Trial | None:
+        """The value of ``first`` anew beside the second one; None of an assumption, which has none."""
+        return None if first.value is None else self._try(first.name, state)
 
     def _is_in_range(self, trial: Trial) -> bool:
         """Test if a value lies in the range of its fact; True of an assumption."""
