@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -167,6 +168,20 @@ def test_two_cores(halves: Profile, tmp_path: Path) -> None:
     assert against.explanations and against.explanations[0].name in ("dma_hardware_trigger_ns", "dma_trigger_ns")
 
 
+def with_start_up(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns with 14 µs of start-up in front, and a wait for a semaphore before each third instruction."""
+    rows = len(columns["start_ts"])
+    order = np.concatenate((np.arange(rows), np.arange(0, rows, 3), [0]))
+    grown = {name: np.asarray(column, dtype=object)[order].tolist() for name, column in columns.items()}
+    for row in range(rows, len(order)):
+        begin, grown["nki_source_location"][row] = grown["start_ts"][row], ""
+        grown["opcode"][row], length = ("EVENT_SEMAPHORE", 9) if row < len(order) - 1 else ("TENSOR_LOAD", 500)
+        start = begin - length if row < len(order) - 1 else begin - 14_000
+        grown |= {"bir_debug_info_source_location": [""] * len(order)}
+        grown["start_ts"][row], grown["end_ts"][row], grown["duration_ns"][row] = start, start + length, length
+    return grown
+
+
 def as_of_a_device(profile: Profile, folder: Path) -> Path:
     """Tables as the profiler writes them: without our columns, in files with numbers, lines in other folders, and
     instructions that last until their results are there.
@@ -179,6 +194,7 @@ def as_of_a_device(profile: Profile, folder: Path) -> Path:
             if name != "DmaPacketAggregated" or ours != "source":
                 columns.pop(ours, None)
         if name == "Instruction":
+            columns = with_start_up(columns)
             columns["engine"] = [engine.lower() for engine in columns["engine"]]
             del columns["bir_debug_info_source_location"]
             columns["nki_source_location"] = [
@@ -205,6 +221,8 @@ def test_tables_of_the_profiler(fact: tuple[str, float], tmp_path: Path) -> None
     against = profile.against(as_of_a_device(captures.under(profile, dict([fact])), tmp_path / "capture"))
     assert against.capture.date == "2026-03-05" and not against.capture.modelled and against.level == 3
     assert [each.name for each in against.explanations] == [fact[0]]
+    device = next(row for row in against.times if row.name == "device time")
+    assert device.measured == pytest.approx(device.predicted, rel=0.05), "start-up is no part of it"
 
 
 def test_one_file_of_instructions_is_a_capture(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,16 @@ import numpy as np
 from nki.base.profile_errors import CaptureError
 from nki.profiling.against.calibration import CalibratedFact, Calibration
 from nki.profiling.against.capture import Capture
-from nki.profiling.against.observation import WHOLE, Events, Instructions, Key, Observation, Observer, observe
+from nki.profiling.against.observation import (
+    WHOLE,
+    Events,
+    Instructions,
+    Key,
+    Observation,
+    Observer,
+    observe,
+    shortened,
+)
 from nki.profiling.against.search import Search, State, Trial
 from nki.profiling.assumptions import Assumption
 from nki.profiling.engine_rows import TITLES, merged
@@ -108,7 +117,23 @@ class MeasuredRun:
         self.predicted = self._events(profile.timeline, None)
         self._check_times()
         self.level = self._level()
-        self.measured: Observation = observe(capture.events, self.level, self._observers[0].counts)
+
+    @cached_property
+    def shown(self) -> Events:
+        """The capture without instructions that are none of the kernel's, such as start-up and semaphores."""
+        events = self.capture.events
+        if events.instructions is None:
+            return events
+        assumptions = [each for each in self.profile.assumptions if each.instructions]
+        others = [self._observer(each.run(self.profile.target), each) for each in assumptions]
+        observers = [self._observers[0], *others]
+        known = {shortened(key, self.level) for observer in observers for key in observer.keys}
+        return replace(events, instructions=events.instructions.regrouped(self.level).only(known))
+
+    @cached_property
+    def measured(self) -> Observation:
+        """The times that the capture shows."""
+        return observe(self.shown, self.level, self._observers[0].counts)
 
     def _check_origin(self) -> None:
         capture, profile = self.capture, self.profile
@@ -263,7 +288,7 @@ class MeasuredRun:
     @cached_property
     def times(self) -> list[Beside]:
         """The whole times, then the time in which each engine works."""
-        measured, predicted = self.capture.events, self.predicted
+        measured, predicted = self.shown, self.predicted
         whole = [name for name in WHOLE if name in measured.fields]
         rows = [
             Beside(name.replace("_", " "), measured.fields[name] * 1e-9, predicted.fields[name] * 1e-9)
@@ -271,7 +296,7 @@ class MeasuredRun:
         ]
         if measured.span:
             rows.append(Beside("device time", measured.span * 1e-9, predicted.span * 1e-9))
-        one, other = self._active(measured), self._active(predicted)
+        one, other = self._active(self.capture.events), self._active(predicted)
         used = [engine for engine in (*ENGINES, "dma", "collectives") if one.get(engine) or other.get(engine)]
         rows += [Beside(each, one.get(each, 0.0) * 1e-9, other.get(each, 0.0) * 1e-9) for each in used]
         return rows

@@ -7,7 +7,7 @@ root of *n*, and no better than :data:`FLOOR` of it. Clocks of profiles count wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -58,6 +58,12 @@ Observation = dict[Key, Seen]
 """The times that a profile shows, by what they are of."""
 
 
+def shortened(key: tuple[str, str, str], level: int) -> tuple[str, str, str]:
+    """The first ``level`` parts of a key."""
+    engine, opcode, place = key
+    return engine, opcode * (level > 1), place * (level > 2)
+
+
 @dataclass
 class Instructions:
     """Instructions of a profile as columns, in any order: ``group`` counts in ``keys`` (engine, opcode, place), times
@@ -73,11 +79,18 @@ class Instructions:
 
     def regrouped(self, level: int) -> Instructions:
         """The same by the first ``level`` parts of the keys."""
-        short = [(engine, opcode * (level > 1), place * (level > 2)) for engine, opcode, place in self.keys]
+        short = [shortened(key, level) for key in self.keys]
         keys = list(dict.fromkeys(short))
         number = {key: place for place, key in enumerate(keys)}
         to = np.array([number[key] for key in short], np.int64)
         return Instructions(keys, to[self.group], self.core, self.start, self.end, self.weight)
+
+    def only(self, keys: Collection[tuple[str, str, str]]) -> Instructions:
+        """The rows with one of ``keys``."""
+        at = np.flatnonzero(np.array([key in keys for key in self.keys], bool)[self.group])
+        return Instructions(
+            self.keys, *(each[at] for each in (self.group, self.core, self.start, self.end, self.weight))
+        )
 
     def busy(self) -> dict[tuple[str, str, str], float]:
         """The times of all instructions of each key, added up; ns."""
