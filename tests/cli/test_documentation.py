@@ -21,6 +21,7 @@ CHANGING = (
     (r" *[+-]?[\d.]+ ?%", " PERCENT"),
     (r" *[\d.]+ (GB/s|x\b)", r" RATE"),
     (r"[█▒·]{24} ", "BAR "),
+    (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"[█·]{40}$", "BAR"),
     (r"sha256 \w+  sum \S+", "CHECKSUM"),
     (r"\d+ bytes", "BYTES"),

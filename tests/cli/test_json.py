@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from tests.support.command_line import SHAPE
 from tests.support.json_validator import mistakes
 
 SCHEMA = schema.json_schema()
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+FACTS = {
+    "format": "open-nki facts", "form": 1, "kernel": "affine", "target": "trn2", "capture": "capture", "date": "",
+    "facts": {"dma_trigger_ns": {"value": 600, "unit": "ns", "least": 598, "most": 602}},
+}  # fmt: skip
 AFFINE = ("--arg", SHAPE, "--arg", "2.0")
 DOUBLED = "tests.testing.references.doubled"
 OLD = """
@@ -72,6 +78,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile of targets": ("profile", "{file}:affine", *AFFINE, "--target", "trn1", "--target", "trn2"),
     "profile --what-if": ("profile", "{file}:affine", *AFFINE, "--what-if", "semaphore=0"),
     "profile --compare": ("profile", "{file}:both", *("--arg", SHAPE) * 2, "--compare", "{file}:both"),
+    "profile --against": (
+        "profile", "{examples}/rms_normalise.py", "--arg", "128x512:float32", "--target", "trn2",
+        "--against", "{examples}/captures/rms_normalise.json",
+    ),
+    "profile --facts": ("profile", "{file}:affine", *AFFINE, "--target", "trn2", "--facts", "{facts}"),
     "prove": ("prove", "{file}:affine", "{file}:affine", *AFFINE),
     "accuracy": ("accuracy", "{file}:affine", *AFFINE),
     "accuracy --bisect": ("accuracy", "{file}:affine", *AFFINE, "--bisect", "{file}:affine"),
@@ -101,7 +112,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_documents_follow_the_schema(command, file, nki):
-    words = [word.replace("{file}", file) for word in COMMANDS[command]]
+    Path("facts.json").write_text(json.dumps(FACTS))
+    places = {"{file}": file, "{examples}": str(EXAMPLES), "{facts}": "facts.json"}
+    words = [reduce(lambda text, name: text.replace(name, places[name]), places, word) for word in COMMANDS[command]]
     ran = nki(*words, "--json")
     assert ran.code == 0, ran.out
     name = command if command in ("cache --clear", "accuracy --bisect") else words[0]

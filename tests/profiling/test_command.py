@@ -133,6 +133,22 @@ def test_files(file, nki):
     ]
 
 
+def test_a_capture_beside_it(file, nki):
+    words = (f"{file}:scaled", *SCALED, "--target", "trn2")
+    shown = json.loads(nki(*words, "--json", "--what-if", "dma_trigger_ns=600").out)
+    (_, session) = shown.values()
+    Path("summary.json").write_text(json.dumps(session))
+    ran = nki(*words, "--against", "summary.json", "--calibrate", "facts.json", "--html", "report.html")
+    assert ran.code == 0 and "dma_trigger_ns 565 -> 600 ns explains" in ran.out
+    assert "facts.json: 1 fact: dma_trigger_ns" in ran.out and "card against" in Path("report.html").read_text()
+    document = json.loads(nki(*words, "--json", "--facts", "facts.json", "--against", "summary.json").out)
+    (calibrated,) = document["scaled on trn2"]["calibrated"]
+    assert calibrated["name"] == "dma_trigger_ns" and "facts.json" in calibrated["source"]
+    assert document["scaled on trn2"]["against"]["explanations"] == []
+    assert document["scaled on trn2"]["total_time"] == pytest.approx(session["total_time"], rel=1e-4)
+    assert nki(*words, "--facts", "facts.json", "--target", "trn1").code == 1
+
+
 def test_artifacts_have_the_same_profile(file, nki, capsys):
     Ran(capsys, "dump", f"{file}:scaled", *SCALED, "--target", "trn2", "--artifact", "scaled.klir")
     from_source = json.loads(nki(f"{file}:scaled", *SCALED, "--target", "trn2", "--json").out)
@@ -225,6 +241,12 @@ def test_a_number_of_iterations_without_data(file, nki):
         (("--compare", ""), 2, "--compare is empty", "name a file"),
         (("--html", "many.py"), 2, "--html many.py: the command reads this file", "name another"),
         (("--html", "a", "--trace", "./a"), 2, "--html and --trace both name a", "a file of its own"),
+        (("--against", "none"), 1, "none: there is no such file or folder", "a summary-json"),
+        (("--against", ""), 2, "--against is empty", "name a file"),
+        (("--against", "many.py", "--what-if", "launch=0"), 2, "do not go together", "one after the other"),
+        (("--calibrate", "facts.json"), 2, "--calibrate needs a capture", "--against CAPTURE"),
+        (("--against", "a.json", "--calibrate", "a.json"), 2, "the command reads this file", "name another"),
+        (("--facts", "none.json"), 1, "none.json: No such file", "--calibrate FILE writes"),
         (("--what-if", "partitions=64"), 2, "--what-if partitions=64: the compiler has used this number", "GB/s"),
         (("--grid", "0x2"), 2, "an axis of '0x2' is no positive number", ""),
     ],

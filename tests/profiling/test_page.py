@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,17 +17,33 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "profiling.md").read_text(encoding="utf-8")
 
 
-def test_the_program(tmp_path):
-    (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def ran(program: str, folder: Path) -> str:
+    """The output of a program in ``folder``."""
+    (folder / "program.py").write_text(program, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     run = subprocess.run(
         [sys.executable, "-W", "error", "program.py"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("rms_normalise on trn2: ") and "speedup" in run.stdout
+    return run.stdout
+
+
+def test_the_program(tmp_path):
+    printed = ran(PROGRAMS[0], tmp_path)
+    assert printed.startswith("rms_normalise on trn2: ") and "speedup" in printed
     assert (tmp_path / "rms_normalise.pftrace").stat().st_size > 1000
+
+
+def test_the_program_about_a_measurement(tmp_path):
+    (_, program) = PROGRAMS
+    captures = tmp_path / "examples" / "captures"
+    shutil.copytree(ROOT / "examples" / "captures", captures)
+    assert ran(program, tmp_path).startswith("dma_trigger_ns 59")
+    assert json.loads((tmp_path / "facts.json").read_text())["kernel"] == "rms_normalise"
 
 
 def test_names(product):

@@ -304,7 +304,7 @@ def test_inputs_decide_through_other_loops() -> None:
         (lambda: nki.profile(3)(shape(128, 4)), NotAFunctionError, "nki.profile was given 3"),
         (lambda: nki.profile("a.py:kernel")(shape(128, 4)), NotAFunctionError, "nki profile FILE.py:KERNEL"),
         (lambda: nki.profile(matmul.tiled, target=3)(), UnknownTargetError, "target '3' does not exist"),
-        (lambda: nki.profile(matmul.tiled, tarket="trn2"), KernelArgumentError, "use order, target, trips"),
+        (lambda: nki.profile(matmul.tiled, tarket="trn2"), KernelArgumentError, "use facts, order, target, trips"),
         (lambda: nki.profile(matmul.tiled[2], target="trn1")(), GridError, "at most 1 core"),
         (lambda: TILED.compare(3), KernelArgumentError, "this is no profile"),
         (lambda: TILED.to_html("/none/a.html"), ProfileFileError, "/none/a.html: No such file"),

@@ -35,6 +35,13 @@ def compiler_flags() -> str:
     return os.environ.get("NEURON_CC_FLAGS", "")
 
 
+def facts() -> str:
+    """``NKI_FACTS``: a file of calibrated facts that profiles load (``nki profile --calibrate`` writes it); empty if
+    unset.
+    """
+    return os.environ.get("NKI_FACTS", "")
+
+
 def target() -> bytes | None:
     """``NEURON_PLATFORM_TARGET_OVERRIDE``: the target of kernels that name none; not checked here."""
     return _lookup(b"NEURON_PLATFORM_TARGET_OVERRIDE")

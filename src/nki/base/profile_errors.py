@@ -38,3 +38,15 @@ class StepTraceError(NkiError):
     """A step cannot be traced without data, or no framework can trace it."""
 
     code = "NKI-PR005"
+
+
+class CaptureError(NkiError):
+    """A captured profile cannot be read, or is of another kernel or target than the prediction."""
+
+    code = "NKI-PR006"
+
+
+class CalibrationError(NkiError):
+    """A file of calibrated facts cannot be read, or is not about this target."""
+
+    code = "NKI-PR007"

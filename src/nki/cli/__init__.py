@@ -20,7 +20,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli import terminal_progress, verify_options, wrong_options
+from nki.cli import profile_arguments, terminal_progress, verify_options, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
@@ -233,36 +233,7 @@ def _add_profile(commands: Any) -> None:
     )
     profiling.set_defaults(module="nki.cli.profile")
     _add_kernel(profiling, targets_action="append")
-    profiling.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
-    profiling.add_argument(
-        "--step",
-        choices=("torch", "jax"),
-        help="the name is of a function of PyTorch or JAX that calls kernels: predict them together, in one report",
-    )
-    profiling.add_argument("--compare", metavar="KERNEL", help="show another kernel with the same arguments beside it")
-    profiling.add_argument(
-        "--what-if",
-        action="append",
-        default=[],
-        metavar="NAME=NUMBER",
-        help="show beside it the kernel on hardware with another number, such as dma_bandwidth=2.0 or semaphore_ns=20",
-    )
-    profiling.add_argument("--order", choices=("list", "program"), help="order of each engine; the range holds both")
-    profiling.add_argument(
-        "--trips",
-        metavar="N|N:M",
-        help="iterations of loops that depend on data; of a range, N counts for the interval",
-    )
-    profiling.add_argument(
-        "--lines", metavar="N|all", help="number of source lines in the text (default 8); JSON and the page have all"
-    )
-    profiling.add_argument(
-        "--json", action="store_true", help="print everything as one JSON object: a session for each target"
-    )
-    profiling.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
-    profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
-    profiling.add_argument("--parquet", metavar="FOLDER", help="write the profiler's tables as Parquet files")
-    profiling.add_argument("--open", action="store_true", help="show the report in a browser, from this machine")
+    profile_arguments.add_to(profiling)
 
 
 def _add_prove(commands: Any) -> None:

@@ -32,9 +32,11 @@ from nki.cli.terminal_progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text
+from nki.profiling.against import report
+from nki.profiling.against.calibration import calibrated
 from nki.profiling.assumptions import compiled
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
-from nki.profiling.kernel_profile import Comparison, Profile, of_program
+from nki.profiling.kernel_profile import Against, Comparison, Profile, of_program
 from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.record import comparison, details
 from nki.profiling.titles import numbered, titles
@@ -58,16 +60,19 @@ def command(options: argparse.Namespace) -> int:
     with aside() if options.json else contextlib.nullcontext():
         sessions = _sessions(options, wanted, changes)
     profiles = [session.profile for session in sessions if session.profile is not None]
-    written = _write(options, profiles[0]) if profiles else []
+    against = _against(options, profiles)
+    written = _write(options, profiles[0], against) if profiles else []
     if options.json:
-        print_document(_documents(sessions))
+        print_document(_documents(sessions, against))
     else:
         if profiles:
             print(_text(profiles, lines_of(options.lines)))
+            if against is not None:
+                print(f"\n{report.text(against, text_width())}")
             print("".join(f"\n{line}" for line in written), end="\n" if written else "")
         print_errors(sessions)
     if options.open and profiles:
-        _open(profiles[0])
+        _open(profiles[0], against)
     return max(exit_code(session.error) for session in sessions)
 
 
@@ -130,11 +135,23 @@ def _profile(session: Session[Profile], source: str, options: argparse.Namespace
             least, most = trips_of(program, _data(work, program, options), stated_trips(options.trips))
         tell(f"replaying {program.size:,} instructions")
         file = "" if source == "-" else split(source)[0]
-        profile = of_program(kernel, most, least, Origin(file, arguments_of(work.arguments)))
+        known = calibrated(work.target, options.facts)
+        profile = of_program(kernel, most, least, Origin(file, arguments_of(work.arguments)), known)
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
             tell(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)
     session.profile = profile
+
+
+def _against(options: argparse.Namespace, profiles: Sequence[Profile]) -> Against | None:
+    """The capture of ``--against`` beside the profile."""
+    if not options.against or not profiles:
+        return None
+    with _steps() as tell:
+        tell(f"replaying {profiles[0].name} under other facts")
+        against = profiles[0].against(options.against)
+        _ = against.explanations
+    return against
 
 
 def _compared(options: argparse.Namespace, target: str | None) -> Session[Profile]:
@@ -192,7 +209,7 @@ def _text(profiles: Sequence[Profile], lines: int | None) -> str:
     return text.side_by_side(profiles)
 
 
-def _documents(sessions: Sequence[Session[Profile]]) -> dict[str, Any]:
+def _documents(sessions: Sequence[Session[Profile]], against: Against | None) -> dict[str, Any]:
     """The sessions by title, in the order of the command: of a target that refuses the kernel, the error."""
     documents: dict[str, Any] = {}
     first = sessions[0]
@@ -203,27 +220,33 @@ def _documents(sessions: Sequence[Session[Profile]]) -> dict[str, Any]:
             documents[session.title] = failure(session.error, session.warned)
             continue
         document = {**stamp(), **profile.summary(), **details(profile), "warnings": warnings(session.warned)}
+        if against is not None:
+            document["against"] = report.record(against)
         if session is not first and first.profile is not None:
             document["comparison"] = comparison(Comparison(first.profile, profile), first.title)
         documents[session.title] = document
     return documents
 
 
-def _write(options: argparse.Namespace, profile: Profile) -> list[str]:
+def _write(options: argparse.Namespace, profile: Profile, against: Against | None) -> list[str]:
     """Write the files that the options ask for, of the first profile; a line about each."""
     lines: list[str] = []
     if options.html:
         with named_option("--html"):
-            lines.append(f"{profile.to_html(options.html)}: the report for a browser")
+            lines.append(f"{profile.to_html(options.html, against)}: the report for a browser")
     if options.trace:
         with named_option("--trace"):
             lines.append(f"{profile.to_trace(options.trace)}: a trace for Perfetto")
     if options.parquet:
         with named_option("--parquet"):
             lines.append(f"{options.parquet}: {len(profile.to_parquet(options.parquet))} tables")
+    if options.calibrate and against is not None:
+        with named_option("--calibrate"):
+            against.calibrate(options.calibrate)
+        lines.append(report.learned(against, options.calibrate))
     return lines
 
 
-def _open(profile: Profile) -> None:
-    page = imported("nki.profiling.html").render(profile)
+def _open(profile: Profile, against: Against | None) -> None:
+    page = imported("nki.profiling.html").render(profile, against)
     imported("nki.cli.profile_page").serve(page.encode("utf-8"))

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -73,22 +74,27 @@ def check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bo
     for target in wanted:
         target_of(target)
     several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
+    several["--against"] = bool(options.against)
     chosen = [name for name, given in several.items() if given]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} do not go together", "ask for one after the other")
-    files = (("--html", options.html), ("--trace", options.trace))
+    files = (("--html", options.html), ("--trace", options.trace), ("--calibrate", options.calibrate))
+    if options.calibrate is not None and not options.against:
+        raise UsageError("--calibrate needs a capture", "name it: --against CAPTURE")
     if options.trace:
         needed("perfetto", "perfetto", "--trace")
     if options.parquet:
         needed("pyarrow", "pyarrow", "--parquet")
-    read = reads(options.arg, options.kernel, options.compare)
-    for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
+    read = [*reads(options.arg, options.kernel, options.compare), *filter(None, (options.against, options.facts))]
+    others = ("--parquet", options.parquet), ("--compare", options.compare), ("--against", options.against)
+    for option, value in (*files, *others):
         if value == "":
             raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
     for option, file in files:
         check_output(option, file, read)
-    if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
-        raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
+    for (one, first), (other, second) in combinations([each for each in files if each[1]], 2):
+        if _same(Path(first), Path(second)):
+            raise UsageError(f"{one} and {other} both name {first}", "give each a file of its own")
     if options.parquet and Path(options.parquet).is_file():
         raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
 

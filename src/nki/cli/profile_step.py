@@ -62,7 +62,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse options that mean one kernel."""
-    for option in ("compare", "parquet", "trips", "order", "cores", "grid"):
+    for option in ("compare", "against", "calibrate", "facts", "parquet", "trips", "order", "cores", "grid"):
         if getattr(options, option) is not None:
             raise UsageError(
                 f"--{option} and --step do not go together", f"profile one kernel of the step with --{option}"

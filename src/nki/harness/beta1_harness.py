@@ -23,7 +23,7 @@ from nki.profiling.shapes import is_shape_only, placeholder
 
 _COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})
 _BENCHMARK: Final = _COMMON | {"warmup", "iters", "device_lock", "benchmark_machine"}
-_PREDICTED: Final = frozenset({"target", "trips", "order"})
+_PREDICTED: Final = frozenset({"target", "trips", "order", "facts"})
 _PROFILE: Final = _COMMON | {"working_directory", "overwrite", "profile_nth"}
 
 

@@ -216,13 +216,13 @@ def transfers(rows: CoreRows) -> Columns:
     core = rows.events
     chosen = np.flatnonzero(core.is_dma)
     by_instruction = {
-        number: _transfer(inst, estimate)
+        number: transfer_columns(inst, estimate)
         for number, (inst, estimate) in enumerate(_pairs(core))
         if isinstance(estimate, Dma)
     }
     static = [by_instruction[number] for number in core.number[chosen].tolist()]
     times = spread(core.data_start[chosen], core.data_end[chosen])
-    names = list(_transfer_columns())
+    names = list(_transfer_names())
     moved = np.array([row["transfer_bytes"] for row in static], np.int64)
     return {
         "id": rows.transfers[chosen],
@@ -238,13 +238,14 @@ def transfers(rows: CoreRows) -> Columns:
     }
 
 
-def _transfer_columns() -> tuple[str, ...]:
+def _transfer_names() -> tuple[str, ...]:
     sides = ("sbuf_partitions", "num_sbuf_partitions", "shape", "offset", "steps")
     fixed = ("op", "variable", "queue_type", "source", "dest", "read_bytes", "write_bytes", "transfer_bytes")
     return (*fixed, "is_transpose_mode", *(f"{side}_{name}" for side in ("read", "write") for name in sides))
 
 
-def _transfer(inst: Inst, estimate: Dma) -> Columns:
+def transfer_columns(inst: Inst, estimate: Dma) -> Columns:
+    """The columns of a transfer that do not depend on times."""
     reads, writes = inst.reads(), inst.writes()
     source, dest = reads[0] if reads else None, writes[0] if writes else None
     in_hbm = next((a for a in (source, dest) if a is not None and a.buffer.is_hbm), dest or source)

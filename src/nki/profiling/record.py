@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from nki.base.source import Place, Span, source_line
 from nki.profiling import text
+from nki.profiling.against.calibration import calibrated_facts
+from nki.profiling.against.report import AgainstRecord
 from nki.profiling.callers import call_text
 from nki.profiling.latency_parts import STEPS, latency_parts, longest_steps
 from nki.profiling.metrics import Cost, MemoryUse
@@ -195,6 +197,15 @@ class ComparisonRecord(TypedDict):
     lines: Annotated[list[LineDifference], "lines that both have and that changed, the greatest change first"]
 
 
+class CalibratedFactRecord(TypedDict):
+    """A fact of the target that a capture has calibrated (`--facts`)."""
+
+    name: Annotated[str, "the fact"]
+    value: Annotated[float, "its value in this prediction"]
+    unit: Annotated[str, "of the value"]
+    source: Annotated[str, "the file, and the capture that it comes from"]
+
+
 class Details(TypedDict):
     """The fields of a session beside the summary's."""
 
@@ -215,6 +226,8 @@ class Details(TypedDict):
     memory: Annotated[list[Memory], "the most memory in use"]
     advice: Annotated[list[AdviceRecord], "changes that are worth it, the most valuable first"]
     what_if: NotRequired[Annotated[dict[str, float], "the numbers of `--what-if`, by name"]]
+    calibrated: NotRequired[Annotated[list[CalibratedFactRecord], "facts from the file of `--facts` or `NKI_FACTS`"]]
+    against: NotRequired[Annotated[AgainstRecord, "the capture of `--against` beside it"]]
     comparison: NotRequired[Annotated[ComparisonRecord, "beside the first session, with `--compare` and `--what-if`"]]
 
 
@@ -252,6 +265,11 @@ def details(profile: Profile) -> Details:
             for each in profile.advice
         ],
     }
+    if facts := calibrated_facts(profile.target):
+        record["calibrated"] = [
+            {"name": name, "value": fact.value, "unit": fact.unit, "source": fact.source}
+            for name, fact in facts.items()
+        ]
     if profile.origin.changes:
         record["what_if"] = dict(profile.origin.changes)
     return record

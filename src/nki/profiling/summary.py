@@ -8,7 +8,7 @@ DMA, and times of throttling by power.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nki.base.version import version
@@ -38,6 +38,7 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
     """The fields of ``profile``, of all its cores together; shares of time are of the cores' mean."""
     target = profile.target
     rows = [EngineRows(core) for core in profile.cores]
+    known = times(rows)
     first, second = profile.interval
     return {
         "source": SOURCE,
@@ -62,8 +63,8 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
         **_counts(profile),
         **_products(profile, rows),
         **_memory(profile),
-        **_engines(profile, rows),
-        **_transfers(profile, rows),
+        **_engines(profile, rows, known),
+        **_transfers(profile, rows, known),
     }
 
 
@@ -161,31 +162,43 @@ def _spills(profile: PredictedRun) -> dict[str, int]:
     return {"spill_save_bytes": saved, "spill_reload_bytes": loaded}
 
 
-def _engines(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
+def times(rows: Sequence[EngineRows]) -> dict[str, float]:
+    """The fields that are times of engines and of transfers, over all cores; seconds."""
+    result: dict[str, float] = {}
+    for engine in ENGINES:
+        result[f"{engine}_engine_active_time"] = sum(each.active_ns(engine) for each in rows) * 1e-9
+        ns = sum(each.instruction_ns(each.rows(engine)) for each in rows)
+        result[f"{engine}_engine_instruction_time"] = ns * 1e-9
+    result["dma_active_time"] = sum(each.active_ns("dma") for each in rows) * 1e-9
+    moved = [(core.weight * core.busy)[core.is_dma].sum() for core in (each.events for each in rows)]
+    result["dma_transfer_time"] = float(sum(moved)) * 1e-9
+    for kind, generators in GENERATORS.items():
+        if kind != "dynamic":  # of both kinds together the schema has shares only
+            result[f"{kind}_dma_active_time"] = sum(each.transfer_ns(generators) for each in rows) * 1e-9
+    return result
+
+
+def _engines(profile: PredictedRun, rows: Sequence[EngineRows], known: Mapping[str, float]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for engine in ENGINES:
-        active = sum(each.active_ns(engine) for each in rows) * 1e-9
-        count, time = 0, 0.0
-        for each in rows:
-            chosen = each.rows(engine)
-            count += int(each.events.weight[chosen].sum())
-            time += each.instruction_ns(chosen)
+        active = known[f"{engine}_engine_active_time"]
+        count = sum(int(each.events.weight[each.rows(engine)].sum()) for each in rows)
         result[f"{engine}_engine_active_time"] = active
         result[f"{engine}_engine_active_time_percent"] = _share(active, profile)
-        result[f"{engine}_engine_instruction_time"] = time * 1e-9
+        result[f"{engine}_engine_instruction_time"] = known[f"{engine}_engine_instruction_time"]
         result[f"{engine}_engine_instruction_count"] = count
     return result
 
 
-def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
-    active = sum(each.active_ns("dma") for each in rows) * 1e-9
+def _transfers(profile: PredictedRun, rows: Sequence[EngineRows], known: Mapping[str, float]) -> dict[str, Any]:
+    active = known["dma_active_time"]
     count = sum(size.count for size in profile.transfers)
     moved = sum(size.bytes for size in profile.transfers)
     result: dict[str, Any] = {
         "dma_active_time": active,
         "dma_active_time_percent": _share(active, profile),
         "dma_active_cycles": round(active * profile.target.vector_clock_ghz * 1e9),
-        "dma_transfer_time": sum(size.busy for size in profile.transfers) * 1e-9,
+        "dma_transfer_time": known["dma_transfer_time"],
         "dma_transfer_count": count,
         "dma_transfer_total_bytes": moved,
         "dma_transfer_average_bytes": moved / count if count else 0.0,
@@ -204,7 +217,7 @@ def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, A
         result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0
         own = sum(by_generator[generator].number for generator in generators)
         result[f"{kind}_dma_packet_percent"] = own / number if number else 0.0
-        if kind != "dynamic":  # of both kinds together the schema has shares only
+        if kind != "dynamic":
             result[f"{kind}_dma_active_time"] = time
             result[f"{kind}_dma_size"] = size
             result[f"{kind}_dma_packet_count"] = own

@@ -11,6 +11,7 @@ from typing import Final
 from nki.base.source import Span, source_line
 from nki.base.terms import TERMS, limit, resource_name
 from nki.profiling.advice import AdvisedRun
+from nki.profiling.against.calibration import about_facts
 from nki.profiling.amounts import count, duration, number, percent, place, short, size
 from nki.profiling.callers import Calls, call_text, total_of
 from nki.profiling.draws import ranking_of
@@ -67,6 +68,7 @@ def _head(profile: PredictedRun, width: int) -> str:
         f"{number(profile.flops)}FLOP in products",
         f"MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
         *about_assumptions(profile),
+        *about_facts(profile.target),
     )
     title = (
         f"{profile.name} on {profile.target}: {duration(profile.latency)}, "

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nki.profiling.advice import AdvisedRun
+from nki.profiling.against.measured import MeasuredRun
 from nki.profiling.html import charts, payload, sections
 from nki.profiling.html.answer import answer
 from nki.profiling.html.markup import Markup, joined, tag
+from nki.profiling.html.measured_times import measured
 from nki.profiling.html.source_listing import Listing
 from nki.profiling.summary import SOURCE
 
@@ -57,13 +59,13 @@ KEYS = (
 """Keys of the timeline, with their meaning."""
 
 
-def render(profile: AdvisedRun) -> str:
-    """The report as the text of an HTML file, in UTF-8."""
+def render(profile: AdvisedRun, against: MeasuredRun | None = None) -> str:
+    """The report as the text of an HTML file, in UTF-8; with the capture ``against`` which it stands."""
     listing = Listing(profile)
     script = '(() => {\n"use strict";\n' + "".join(map(_asset, SCRIPTS)) + "})();\n"
     description, columns = payload.encoded(profile, listing)
     body = joined(
-        _body(profile, listing),
+        _body(profile, listing, against),
         tag("script", Markup(description), type="application/json", id="profile"),
         tag("script", Markup(columns), type="application/octet-stream", id="columns"),
     )
@@ -90,7 +92,7 @@ def page(title: str, body: Markup, styles: Sequence[str], script: str = "") -> s
     return f"<!doctype html>\n{tag('html', head, tag('body', body, last), lang='en')}\n"
 
 
-def _body(profile: AdvisedRun, listing: Listing) -> Markup:
+def _body(profile: AdvisedRun, listing: Listing, against: MeasuredRun | None) -> Markup:
     source = tag(
         "section",
         tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),
@@ -109,6 +111,7 @@ def _body(profile: AdvisedRun, listing: Listing) -> Markup:
     main = tag(
         "main",
         answer(profile, listing),
+        None if against is None else measured(against),
         _timeline(),
         tag("div", source, side, class_="pair"),
         tag("div", sections.engines(profile), sections.instructions(profile), class_="halves"),

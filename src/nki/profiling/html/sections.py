@@ -8,6 +8,7 @@ from typing import TypeVar
 from nki.base.source import Span
 from nki.base.terms import TERMS, resource_name, term
 from nki.profiling.advice import Advice
+from nki.profiling.against.calibration import about_facts
 from nki.profiling.callers import Calls, call_text
 from nki.profiling.events import MEMORIES
 from nki.profiling.html.markup import Child, Markup, side_by_side, strip, tag
@@ -31,7 +32,7 @@ def head(profile: PredictedRun) -> Markup:
         tag("h1", profile.name),
         tag("p", tag("b", str(profile.target)), f" · {cores} · {count(profile.instructions)} instructions"),
         tag("p", "Prediction of a model, no measurement.", class_="mark"),
-        [tag("p", row, class_="note") for row in about_assumptions(profile)],
+        [tag("p", row, class_="note") for row in (*about_assumptions(profile), *about_facts(profile.target))],
         class_="title",
     )
     over = latency / (bound.seconds * 1e9) if bound.seconds else 1.0
