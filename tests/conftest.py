@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import signal
 import sys
 
 import hypothesis
@@ -41,6 +42,11 @@ host.pays = lambda _: True
 # Since 3.13 Python keeps the program of `python -c`, which is how pytest-xdist starts its workers, as the source of
 # "<string>"; what the tests make with exec would seem to have that source.
 linecache.cache.pop("<string>", None)
+
+# A shell starts background jobs with SIGINT ignored, and every process that a test starts would inherit that; a handler
+# is not inherited, so each of them has its own.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The tests choose the number of cores of every launch themselves.
 os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)
