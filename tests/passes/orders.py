@@ -35,9 +35,7 @@ def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
 
 def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
     """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
-    touched = [
-        (_windows(kernel, inst.reads()), _windows(kernel, [*inst.writes(), *inst.orders()])) for inst in region
-    ]
+    touched = [(_windows(kernel, inst.reads()), _windows(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
     masks = _numbered([each for pair in touched for each in pair])
     reads, writes = masks[::2], masks[1::2]
     found: list[int] = []
