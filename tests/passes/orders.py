@@ -58,7 +58,7 @@ _ROW = 1 << 20
 class _Window:
     """Runs of ``run`` bytes from byte ``start`` of a tensor on, at steps of so many bytes: (count, step) each.
 
-    A tile with a place has ``row`` bytes in each partition, of which the first is at ``place``.
+    A tile with a place has ``row`` bytes in each partition; ``place`` is the place of the first one.
     """
 
     start: int

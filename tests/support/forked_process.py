@@ -9,21 +9,17 @@ interpreter or about what differs from process to process, as hashes of texts do
 from __future__ import annotations
 
 import atexit
-import gc
-import importlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from tests.support import repetition
+from tests.support import forking_parent, repetition
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +34,7 @@ def ran(
 ) -> subprocess.CompletedProcess[str]:
     """The Python of ``program`` in ``folder``, in a process that begins with ``modules`` imported.
 
-    Entries of ``PYTHONPATH`` in ``environment``, by default that of this process, come first in its search path;
+    ``environment``: by default as in this process. The entries of its ``PYTHONPATH`` come first in the search path.
     ``is_strict``: each warning is an error.
     """
     variables = dict(os.environ if environment is None else environment)
@@ -55,12 +51,12 @@ def ran(
 
 
 class _Parent:
-    """The process that has imported ``modules`` and forks."""
+    """The process that has imported ``modules``, and forks: :mod:`tests.support.forking_parent`."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("NKI_", "OPEN_NKI", "NEURON_"))}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, *modules],
+            [sys.executable, "-m", forking_parent.__name__, *modules],
             cwd=ROOT,
             env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
@@ -79,43 +75,3 @@ class _Parent:
         assert self._process.stdin is not None and self._process.stdout is not None
         print(json.dumps(order), file=self._process.stdin, flush=True)
         return int(self._process.stdout.readline())
-
-
-def _ordered() -> dict[str, Any]:
-    """Fork for each order of standard input, and return it in the child; the parent ends with its input."""
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            return json.loads(line)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    sys.exit()
-
-
-def _become(order: Mapping[str, Any]) -> ModuleType:
-    """Give this process what it was ordered to have; its main module."""
-    for number, (name, flags) in enumerate(
-        [(os.devnull, os.O_RDONLY), *((name, os.O_WRONLY | os.O_APPEND) for name in order["files"])]
-    ):
-        file = os.open(name, flags)
-        os.dup2(file, number)
-        os.close(file)
-    os.chdir(order["folder"])
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    paths = order["environment"].get("PYTHONPATH", "")
-    sys.path[:0] = ["", *filter(None, paths.split(os.pathsep))]
-    sys.argv = ["-c", *order["arguments"]]
-    sys.dont_write_bytecode = bool(order["environment"].get("PYTHONDONTWRITEBYTECODE"))
-    if order["is_strict"]:
-        warnings.simplefilter("error")
-    sys.modules["__main__"] = main = ModuleType("__main__")
-    return main
-
-
-if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        importlib.import_module(each)
-    gc.collect()
-    gc.freeze()  # so that a collection in a child does not copy the pages of all objects
-    wanted = _ordered()
-    exec(compile(wanted["program"], "<string>", "exec"), vars(_become(wanted)))
