@@ -1,6 +1,6 @@
 """Random programs of several ranks give the bits of the oracles, or the error that they should; none waits for ever.
 
-All are simulated, and a quarter is compiled too. 200 of them by default; NKI_TEST_EXAMPLES=500 tries 10,000, and
+All are simulated, and a quarter is compiled too. 80 of them by default; NKI_TEST_EXAMPLES=500 tries 10,000, and
 NKI_TEST_SEED=… other ones.
 """
 
@@ -28,7 +28,7 @@ from .programs import MismatchError, Program, WaitsForeverError, expected
 from .random_programs import drawn
 
 PARTS = 10
-COUNT = 20 * int(os.environ.get("NKI_TEST_EXAMPLES", "10"))
+COUNT = 20 * int(os.environ.get("NKI_TEST_EXAMPLES", "4"))
 SECONDS = 60
 """For one program, far more than any needs; a wait in native code ends the process a little later."""
 REFUSED = ("NKI-KN012", "NKI-CC002")

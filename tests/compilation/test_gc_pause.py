@@ -21,10 +21,12 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def no_old_objects() -> Iterator[None]:
+    gc.unfreeze()  # what tests/conftest.py has frozen
     gc.collect()  # a full collection, so that none of the limit is used
     yield
     gc.unfreeze()
     gc.collect()
+    gc.freeze()
 
 
 def made(count: int) -> list[Node]:

@@ -8,13 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import forked_process
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 
 class Elsewhere:
-    """A folder in which one process writes files and a later one, without source and cache, reads them."""
+    """A folder in which one process writes files and a later one, without source and cache, reads them.
 
-    def __init__(self, folder):
+    ``modules``: the processes are forked from one that has imported these; with none they are new.
+    """
+
+    def __init__(self, folder, *modules):
+        self.modules = modules
         self.files = folder / "files"
         self.kernels = folder / "kernels"
         self.cache = folder / "cache"
@@ -45,6 +51,8 @@ class Elsewhere:
     def _run(self, script, paths, environment):
         path = os.pathsep.join(map(str, [*paths, SOURCE, *_others()]))
         variables = {**os.environ, "PYTHONPATH": path, "OPEN_NKI_CACHE": str(self.cache), **environment}
+        if self.modules:
+            return forked_process.ran(script, modules=self.modules, folder=self.files, environment=variables)
         return subprocess.run(
             [sys.executable, "-c", script],
             cwd=self.files,

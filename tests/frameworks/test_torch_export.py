@@ -50,7 +50,7 @@ assert len(got) == len(expected) and all(torch.equal(x, y) for x, y in zip(got, 
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    return Elsewhere(tmp_path)
+    return Elsewhere(tmp_path, "torch")
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TIMES = max(2, int(os.environ.get("NKI_TEST_EXAMPLES", "50")) // 20)
+TIMES = max(1, int(os.environ.get("NKI_TEST_EXAMPLES", "50")) // 40)
 SCRIPT = r"""
 import faulthandler, random, signal, sys, threading, time
 faulthandler.dump_traceback_later(280, exit=True)

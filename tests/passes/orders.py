@@ -8,15 +8,17 @@ left out, takes a dependence out of it.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access
 
 Wait = tuple[str, int]
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -33,7 +35,7 @@ def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
 
 def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
     """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
-    touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
+    touched = [(_windows(kernel, inst.reads()), _windows(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
     masks = _numbered([each for pair in touched for each in pair])
     reads, writes = masks[::2], masks[1::2]
     found: list[int] = []
@@ -48,43 +50,78 @@ def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
     return found
 
 
-def _bytes(kernel: CoreProgram, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
-    """The bytes of the windows, by memory: tiles with a place are in one, every other tensor is one."""
-    found: dict[object, list[Ints]] = defaultdict(list)
+_ROW = 1 << 20
+"""The bytes from a partition to the next one in a memory of tiles with places."""
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Runs of ``run`` bytes from byte ``start`` of a tensor on, at steps of so many bytes: (count, step) each.
+
+    A tile with a place has ``row`` bytes in each partition; ``place`` is the place of the first one.
+    """
+
+    start: int
+    steps: tuple[tuple[int, int], ...]
+    run: int
+    row: int
+    place: tuple[int, int]
+
+    def block(self) -> int:
+        """The largest number of bytes so that this is whole blocks of them."""
+        placed = (self.row, self.place[1], _ROW) if self.row else ()
+        return math.gcd(self.start, self.run, *(step for _, step in self.steps), *placed)
+
+    def blocks(self, size: int) -> Ints:
+        """The numbers of the blocks of ``size`` bytes, some of them more than once."""
+        numbers = np.arange(self.start // size, (self.start + self.run) // size)
+        for count, step in self.steps:
+            numbers = (np.arange(count)[:, None] * (step // size) + numbers).reshape(-1)
+        if not self.row:
+            return numbers
+        rows, columns = np.divmod(numbers, self.row // size)
+        return (rows + self.place[0]) * (_ROW // size) + columns + self.place[1] // size
+
+
+def _windows(kernel: CoreProgram, accesses: Sequence[Access]) -> dict[object, list[_Window]]:
+    """What the accesses touch, by memory: tiles with a place are in one, every other tensor is one."""
+    found: dict[object, list[_Window]] = defaultdict(list)
     for access in accesses:
         tensor = access.tensor
         if access.dynamic is not None:
             access = Access.whole(tensor)
-        size = access.dtype.itemsize
-        numbers = np.array([access.offset])
-        for count, step in zip(access.shape, access.strides, strict=True):
-            numbers = np.unique(numbers[:, None] + np.arange(count) * step)
-        numbers = (numbers[:, None] * size + np.arange(size)).reshape(-1)
-        memory, numbers = _placed(kernel, tensor, numbers)
-        found[memory].append(numbers)
+        size = run = access.dtype.itemsize
+        steps: list[tuple[int, int]] = []
+        for count, step in reversed([*zip(access.shape, access.strides, strict=True)]):
+            if step * size == run and not steps:
+                run *= count
+            elif count > 1:
+                steps.append((count, step * size))
+        place = kernel.placement.get(tensor) or tensor.address
+        if place is None or not tensor.buffer.on_chip:
+            found[tensor].append(_Window(access.offset * size, tuple(steps), run, 0, (0, 0)))
+        else:
+            row = tensor.free_size * tensor.dtype.itemsize
+            found[tensor.buffer].append(_Window(access.offset * size, tuple(steps), run, row, place))
     return found
 
 
-def _placed(kernel: CoreProgram, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
-    place = kernel.placement.get(tensor) or tensor.address
-    if place is None or not tensor.buffer.on_chip:
-        return tensor, numbers
-    rows, columns = np.divmod(numbers, tensor.free_size * tensor.dtype.itemsize)
-    return tensor.buffer, (rows + place[0]) * (1 << 20) + columns + place[1]
-
-
-def _numbered(touched: Sequence[dict[object, list[Ints]]]) -> list[int]:
+def _numbered(touched: Sequence[dict[object, list[_Window]]]) -> list[int]:
     """Each set of bytes as the bits of a number. Bytes that the same sets have are one bit."""
     words = np.random.default_rng(0).integers(1, 1 << 62, len(touched))
     masks = [0] * len(touched)
     total = 0
     for memory in dict.fromkeys(memory for sets in touched for memory in sets):
-        known = np.unique(np.concatenate([part for sets in touched for part in sets.get(memory, [])]))
-        members = [np.searchsorted(known, np.concatenate(sets[memory])) if memory in sets else None for sets in touched]
+        windows = dict.fromkeys(window for sets in touched for window in sets.get(memory, []))
+        size = math.gcd(*(window.block() for window in windows))
+        blocks = {window: window.blocks(size) for window in windows}
+        known = np.unique(np.concatenate([*blocks.values()]))
+        places = {window: np.searchsorted(known, each) for window, each in blocks.items()}
+        members = [np.concatenate([places[w] for w in sets[memory]]) if memory in sets else None for sets in touched]
         classes_of = np.zeros(len(known), np.int64)
         for word, mine in zip(words, members, strict=True):
             if mine is not None:
-                classes_of[mine] += word  # once for each byte, however often it is among them
+                classes_of[mine] += word  # once for each block, however often it is among them
         kinds, kind = np.unique(classes_of, return_inverse=True)
         for number, mine in enumerate(members):
             if mine is not None:

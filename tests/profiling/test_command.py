@@ -423,10 +423,9 @@ def test_the_server_has_one_page():
 
 def test_open_serves_until_interrupted(tmp_path):
     program = """
-import signal, sys, webbrowser
+import sys, webbrowser
 from nki.cli import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in background jobs
 webbrowser.open = lambda address: print("opened", address, file=sys.stderr, flush=True)
 sys.exit(main(sys.argv[1:]))
 """

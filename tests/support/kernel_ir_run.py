@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -191,8 +190,9 @@ class _Routine:
     def bytes_of(self, memref: MemRef) -> tuple[object, Any]:
         """The memory, and the bytes in it, element by element."""
         memory, access = self.place(memref)
-        steps = [range(0, step * count, step) if step else [0] * count for step, count in access.pattern()]
-        elements = np.array([access.offset + sum(each) for each in product(*steps)])
+        elements = np.array([access.offset])
+        for step, count in access.pattern():
+            elements = (elements[:, None] + np.arange(count) * step).reshape(-1)
         size = access.dtype.itemsize
         name = "scratch" if memory is self.scratch else access.tensor
         return name, (elements[:, None] * size + np.arange(size)).reshape(-1)

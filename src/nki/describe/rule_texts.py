@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from nki import target
 from nki.ir.instruction import Inst, Rule
@@ -53,7 +54,7 @@ _LISTS = {"in psum": "an operand in psum", "by rows": "a row-indexed operand", "
 _OWN_CHOICE = ("this project", "open")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Grouped:
     """A rule in readable words, and all operands and instructions that it limits in the same words."""
 
@@ -71,6 +72,11 @@ class Grouped:
 
 def grouped(classes: Iterable[type[Inst]]) -> list[Grouped]:
     """The rules of ``classes``, each once: rules of one operand that differ only in its name are one."""
+    return list(_grouped(tuple(classes)))
+
+
+@cache
+def _grouped(classes: tuple[type[Inst], ...]) -> tuple[Grouped, ...]:
     groups: dict[tuple[object, ...], Grouped] = {}
     for cls in classes:
         names = [f.name for f in cls.fields if f.role is not None]
@@ -84,7 +90,7 @@ def grouped(classes: Iterable[type[Inst]]) -> list[Grouped]:
             group.instructions[cls.mnemonic] = None
             if operand:
                 group.operands[operand] = None
-    return list(groups.values())
+    return tuple(groups.values())
 
 
 def _readable(text: str, operand: str) -> str:

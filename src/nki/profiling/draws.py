@@ -76,8 +76,14 @@ def part_faster(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(1.0 if a < b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs)
 
 
-def latencies(run: PredictedRun, count: int) -> list[float]:
-    """The latency in seconds at each of ``count`` draws."""
+def latencies(run: PredictedRun, count: int) -> tuple[float, ...]:
+    """The latency in seconds at each of ``count`` draws; replayed once for each number of draws."""
+    if count not in run.drawn:
+        run.drawn[count] = _replayed(run, count)
+    return run.drawn[count]
+
+
+def _replayed(run: PredictedRun, count: int) -> tuple[float, ...]:
     times: list[float] = []
     compilers = _places(_COMPILER, count)
     for number in range(count):
@@ -86,7 +92,7 @@ def latencies(run: PredictedRun, count: int) -> list[float]:
         changed = [each for each in run.assumptions if each.end == end]
         timeline = changed[-1].run(target) if changed else run.timed.run(target)  # it holds those before it
         times.append((timeline.ns + target.launch_ns) * 1e-9)
-    return times
+    return tuple(times)
 
 
 @lru_cache(maxsize=256)

@@ -83,6 +83,8 @@ class PredictedRun:
         self.queues: Queues = queues
         """The order of the instructions of each queue: of the list scheduler, or of the program."""
         self.timeline: Timeline = timed.run(target)
+        self.drawn: dict[int, tuple[float, ...]] = {}
+        """The latencies that :mod:`nki.profiling.draws` has found, by the number of draws."""
 
     def recompiled(self, stage: Stage) -> TimedProgram | None:
         """The kernel with ``stage``, which may change any instruction, and the stages behind that anew; None if it

@@ -32,11 +32,19 @@ class ShadowMemory(Memory):
     def __init__(self) -> None:
         super().__init__()
         self._planes: dict[Tensor | SharedBytes, dict[Hashable, Words]] = {}
+        self._fills: dict[Hashable, np.generic] = {}
+        """The word without a shadow of each plane of SBUF and PSUM."""
+        self._filled: dict[SharedBytes, tuple[int, int]] = {}
+        """The partitions, and the columns in each, from the first on that have their words, in all planes of SBUF or
+        PSUM: few tiles lie far behind, and to fill all takes 0.5 GB."""
+        self._reached: set[Tensor] = set()
+        """The tiles that lie there."""
 
     def share(self, other: Memory) -> None:
         super().share(other)
         assert isinstance(other, ShadowMemory)
-        self._planes = other._planes
+        self._planes, self._fills = other._planes, other._fills
+        self._filled, self._reached = other._filled, other._reached
 
     def forget(self, tensor: Tensor) -> None:
         super().forget(tensor)
@@ -56,12 +64,39 @@ class ShadowMemory(Memory):
         """Have these planes where ``tensor`` is, each filled with its word if it is new."""
         home = self.home(tensor)
         planes = self._planes.setdefault(home, {})
-        size = len(home.array) if isinstance(home, SharedBytes) else tensor.elements
-        for name, fill in fills.items():
-            if name not in planes:
-                planes[name] = np.full(size, fill)
-        if isinstance(home, SharedBytes) and _STAMP not in planes:
-            planes[_STAMP] = np.zeros(size, np.uint8)
+        new = {name: fill for name, fill in fills.items() if name not in planes}
+        if not isinstance(home, SharedBytes):
+            planes |= {name: np.full(tensor.elements, fill) for name, fill in new.items()}
+            return
+        for name, fill in new.items():
+            self._fills[name] = fill
+            planes[name] = np.empty(home.size, fill.dtype)
+            rows, columns = self._filled.get(home, (0, 0))
+            planes[name].reshape(-1, home.pitch)[:rows, :columns] = fill
+        if _STAMP not in planes:
+            planes[_STAMP] = np.zeros(home.size, np.uint8)
+
+    def _reach(self, tensor: Tensor, home: SharedBytes) -> None:
+        """Fill what is before the end of ``tensor``, and twice as many columns as before so that few tiles have to."""
+        self._reached.add(tensor)
+        whole = Access.whole(tensor)
+        first, strides = self.address(whole)
+        ends = list(divmod(first, home.pitch))
+        for count, step in zip(whole.shape, strides, strict=True):
+            partitions, columns = divmod(step, home.pitch)
+            ends[0] += (count - 1) * partitions
+            ends[1] += (count - 1) * columns
+        rows, columns = self._filled.get(home, (0, 0))
+        most_rows, most_columns = max(rows, ends[0] + 1), max(columns, ends[1] + tensor.dtype.itemsize)
+        if (most_rows, most_columns) == (rows, columns):
+            return
+        if most_columns > columns:
+            most_columns = min(max(most_columns, 2 * columns), home.pitch)
+        self._filled[home] = most_rows, most_columns
+        for name, plane in self._planes[home].items():
+            if name != _STAMP:
+                words = plane.reshape(-1, home.pitch)
+                words[rows:most_rows, :most_columns] = words[:rows, columns:most_columns] = self._fills[name]
 
     def words(self, access: Access, name: Hashable) -> Words:
         """A writable view of the words of ``access``, which is in the width of its tensor, in its shape."""
@@ -72,6 +107,8 @@ class ShadowMemory(Memory):
         plane = self._planes[home][name]
         size, offset, strides = plane.itemsize, access.offset, access.strides
         if isinstance(home, SharedBytes):
+            if access.tensor not in self._reached:
+                self._reach(access.tensor, home)
             offset, strides = self.address(access)
         steps = tuple([step * size for step in strides])
         return np.ndarray(access.shape, plane.dtype, plane, (offset + byte) * size, steps)
@@ -113,7 +150,7 @@ class ShadowMemory(Memory):
         """True for each word of a plane that belongs to a byte of ``access``, of any width."""
         tensor, home = access.tensor, self.home(access.tensor)
         offset, strides = self.address(access)
-        mask = np.zeros(len(home.array) if isinstance(home, SharedBytes) else tensor.nbytes, np.bool_)
+        mask = np.zeros(home.size if isinstance(home, SharedBytes) else tensor.nbytes, np.bool_)
         np.ndarray((*access.shape, access.dtype.itemsize), np.bool_, mask, offset, (*strides, 1))[...] = True
         if isinstance(home, SharedBytes):
             return mask

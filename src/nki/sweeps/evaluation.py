@@ -90,7 +90,7 @@ def _predict(found: Outcome, profile: Profile, steps: Steps) -> None:
     found["latency"] = profile.latency
     found["latency_min"], found["latency_max"] = profile.interval
     if steps.draws:
-        found["drawn"] = latencies(profile, steps.draws)
+        found["drawn"] = list(latencies(profile, steps.draws))
 
 
 def _drawn(shared: Outcome, program: Program, kernel: Compiled, executable: Any, draw: Draw, steps: Steps) -> Outcome:

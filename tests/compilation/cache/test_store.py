@@ -20,6 +20,7 @@ from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compilation.cache import store
 from nki.ir.text import artifact
+from tests.support import forked_process
 from tests.support.program_text import KERNEL as PROGRAM
 
 KERNEL = '''
@@ -93,26 +94,40 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def started(folder: Path, results: str, **environment: str) -> subprocess.Popen[str]:
+def variables(folder: Path, **environment: str) -> dict[str, str]:
+    others = {k: v for k, v in os.environ.items() if not k.startswith(("NKI_", "OPEN_NKI", "NEURON_"))}
+    others |= {"OPEN_NKI_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    return others | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+
+
+def started(folder: Path, results: str = CALL) -> subprocess.Popen[str]:
     """A new process that evaluates ``results`` and says how often it compiled."""
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("NKI_", "OPEN_NKI", "NEURON_"))}
-    variables |= {"OPEN_NKI_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1", **environment}
-    variables["PYTHONPATH"] = os.pathsep.join([str(folder), *sys.path])
     command = [sys.executable, "-W", "error", "-c", MAIN.replace("RESULTS", results)]
     return subprocess.Popen(
-        command, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=variables(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
 def outcome(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    return reported(process.returncode, out, err)
+
+
+def reported(code: int, out: str, err: str) -> dict[str, Any]:
+    assert code == 0, err
     return json.loads(out.splitlines()[-1]) | {"printed": out.splitlines()[:-1]}
 
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    return lambda results=CALL, **environment: outcome(started(folder, results, **environment))
+    """The same in a process that is forked, so that it need not import NKI."""
+
+    def forked(results: str = CALL, **environment: str) -> dict[str, Any]:
+        program, others = MAIN.replace("RESULTS", results), variables(folder, **environment)
+        done = forked_process.ran(program, folder=folder, environment=others, is_strict=True)
+        return reported(done.returncode, done.stdout, done.stderr)
+
+    return forked
 
 
 def entries(folder: Path) -> list[Path]:
@@ -125,8 +140,9 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_the_second_process_does_not_run_the_kernels_python(run: Run, folder: Path) -> None:
-    first, second = run(), run()
+def test_the_second_process_does_not_run_the_kernels_python(folder: Path) -> None:
+    """Nothing is in common to the two, neither addresses nor the hashes of texts."""
+    first, second = outcome(started(folder)), outcome(started(folder))
     assert (first["compiled"], second["compiled"]) == (1, 0)
     assert first["mean"] == second["mean"] == 9.0
     assert len(entries(folder)) == 1
@@ -224,10 +240,10 @@ def test_warnings_are_given_again(run: Run, folder: Path) -> None:
 
 
 def test_processes_at_once(folder: Path) -> None:
-    together = [started(folder, CALL) for _ in range(3)]
+    together = [started(folder) for _ in range(3)]
     assert {outcome(process)["mean"] for process in together} == {9.0}
     assert len(entries(folder)) == 1 and not list((folder / "cache").rglob("*.part"))
-    assert outcome(started(folder, CALL))["compiled"] == 0
+    assert outcome(started(folder))["compiled"] == 0
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "foreign", "other kernel", "no warnings", "text"])

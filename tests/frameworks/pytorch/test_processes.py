@@ -194,7 +194,8 @@ def work(rank, folder):
 
 
 if __name__ == "__main__":
-    mp.spawn(work, (os.getcwd(),), nprocs=2)
+    # Forked, since each would import PyTorch again, for 4 s; workers of a data loader are spawned above.
+    mp.start_processes(work, (os.getcwd(),), nprocs=2, start_method="fork")
 """
 
 

@@ -17,13 +17,21 @@ Bytes = NDArray[np.uint8]
 
 
 class SharedBytes:
-    """The bytes of SBUF or PSUM of one core, ``pitch`` of them in a partition, which tiles share."""
+    """The bytes of SBUF or PSUM of one core, ``size`` in all, ``pitch`` of them in a partition, which tiles share."""
 
-    __slots__ = ("array", "pitch")
+    __slots__ = ("_array", "pitch", "size")
 
     def __init__(self, partitions: int, pitch: int) -> None:
-        self.array = np.full(partitions * pitch, 0xFF, np.uint8)
+        self._array: Bytes | None = None
+        self.size = partitions * pitch
         self.pitch = pitch
+
+    @property
+    def array(self) -> Bytes:
+        """All of them; there from the first use on."""
+        if self._array is None:
+            self._array = np.full(self.size, 0xFF, np.uint8)
+        return self._array
 
 
 class Memory:

@@ -98,9 +98,12 @@ class Assignment:
         return offers
 
     def candidate(self, inst: Inst) -> Candidate:
-        """The candidate of the queue that ``inst`` has."""
+        """The candidate of the queue that ``inst`` has; the others are not estimated."""
         queue = inst.queue.partition(".")[0]
-        return next(candidate for candidate in self.candidates(inst) if candidate.queue == queue)
+        if queue == DMA or inst.engine_choice is not engine.unknown:
+            return next(candidate for candidate in self.candidates(inst) if candidate.queue == queue)
+        one = next(one for one in inst.choices() if one.name == queue)
+        return _candidate(inst.replace(engine=one), one, self.target)
 
     def assign(self, instructions: list[Inst]) -> tuple[list[str], list[Candidate]]:
         """The queue of each instruction of a block, and its candidate there.
