@@ -28,6 +28,8 @@ from tests.support.shared_launches import at_once, launched, outputs_of, shared
 
 __all__ = ["shared"]
 RULES = [rule.__name__ for rule in kernel_ir.RULES]
+COUNT = EXAMPLES if EXAMPLES > 50 else EXAMPLES // 2
+"""Programs of each kind: half as many as examples elsewhere, unless more are asked for."""
 NEEDED = {"lower_sendrecv"}
 """Stages without which native code cannot run what they lower."""
 pytestmark = pytest.mark.filterwarnings("ignore:nl.divide", "ignore::nki.base.warning.NkiPortabilityWarning")
@@ -84,7 +86,7 @@ class Runs:
 
 @pytest.mark.parametrize("kind", small_programs.KINDS)
 def test_executors_and_threads_agree(kind: str, shared: pytest.MonkeyPatch) -> None:
-    for number in range(EXAMPLES // 2):
+    for number in range(COUNT):
         Runs(kind, number, shared).check("all", (1, 2, 3, 5, 8))
 
 
@@ -100,7 +102,7 @@ LEAST = {
 @pytest.mark.parametrize("kind", small_programs.KINDS)
 def test_stages_and_rules_change_no_bit(kind: str, shared: pytest.MonkeyPatch) -> None:
     """Each left out in turn; and many examples have something for it to do, else nothing would be tested."""
-    count, changed = EXAMPLES // 2, Counter[str]()
+    count, changed = COUNT, Counter[str]()
     for number in range(count):
         runs = Runs(kind, number, shared)
         changed.update(runs.without_each())
