@@ -24,6 +24,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.windows import repeats
 from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, Write, per_byte
 from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
@@ -452,7 +453,8 @@ class Hazards(ExecutionObserver):
         return alike and access.tensor not in written and len(written) == 1 and all(full)
 
     def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
-        return ReadErrors(by, access, shadow.bytes_of(access, _every), self._log)
+        asked = shadow.bytes_of(access, _every).count() if repeats(access) else access.nbytes
+        return ReadErrors(by, access, asked, self._log)
 
 
 def _is_unwritten(times: Times) -> NDArray[np.bool_]:

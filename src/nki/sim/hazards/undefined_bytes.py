@@ -49,6 +49,8 @@ class Origins:
         self._errors: list[NkiError] = []
         self._numbers: dict[object, int] = {}
         self._deferred: dict[int, NkiError] = {}
+        self._may_be_read: set[int] = set()
+        """Numbers of deferred errors, and of races."""
 
     def number(self, error: NkiError, *, deferred: bool = False) -> int:
         """The number of ``error``; errors of the same line and text are one.
@@ -60,9 +62,12 @@ class Origins:
         if number is None and len(self._errors) < MOST_ORIGINS:
             number = self._numbers[key] = FIRST_ORIGIN + len(self._errors)
             self._errors.append(error)
+            if isinstance(error, CoreRaceError):
+                self._may_be_read.add(number)
         number = FIRST_ORIGIN + MOST_ORIGINS - 1 if number is None else number
         if deferred:
             self._deferred[number] = self.error(number)
+            self._may_be_read.add(number)
         return number
 
     def error(self, number: int) -> NkiError:
@@ -75,8 +80,8 @@ class Origins:
 
     def may_be_read(self, times: Times) -> bool:
         """True if some of the elements are undefined by a race, or by a deferred error: all of them may be."""
-        numbers = np.unique(times[is_poisoned(times)]).tolist()
-        return any(n in self._deferred or isinstance(self.error(n), CoreRaceError) for n in numbers)
+        some = self._may_be_read
+        return bool(some) and not some.isdisjoint(np.unique(times[is_poisoned(times)]).tolist())
 
     def raise_deferred(self) -> None:
         """Raise the first deferred error."""
