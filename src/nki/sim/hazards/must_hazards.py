@@ -135,9 +135,10 @@ class MustHazards(Hazards):
         results.visit(inst)
         if inst.may_leave_unwritten():
             return
+        origin, none = np.int32(self._origin), np.int32(0)
         for access, undefined in results.results:
             if access.tensor not in moved:
-                self._shadow(access.tensor).undefine(access, Undefined(np.where(undefined, self._origin, 0), None))
+                self._shadow(access.tensor).undefine(access, Undefined(np.where(undefined, origin, none), None))
 
     @property
     def _running(self) -> Inst:

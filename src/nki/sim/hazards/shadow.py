@@ -165,7 +165,7 @@ class AccessTimes:
 
         Most poisoned tiles are read once, as they were written: that needs no map.
         """
-        pattern, chosen, origins = pattern_of(access), origins != 0, origins.astype(_TYPE)
+        pattern, chosen, origins = pattern_of(access), origins != 0, origins.astype(_TYPE, copy=False)
         time = self.patterns.get(pattern, 0)
         self._wait_for_map()
         self._pending[pattern, self._poisons_pending] = pattern, self._entries(access, chosen, origins)
