@@ -83,49 +83,48 @@ class ByteGrid:
             cells[place] = value(cells[place]) if callable(value) else value
         return _compact(rows, columns, cells)
 
-    def with_entries(self, pattern: AccessPattern, grain: int, chosen: NDArray[np.bool_], values: Any) -> ByteGrid:
-        """The grid with ``values`` for the ``chosen`` of the entries of ``pattern`` (:meth:`entries_of`)."""
+    def with_entries(self, pattern: AccessPattern, grain: int, values: Cells) -> ByteGrid:
+        """The grid with those ``values`` of the entries of ``pattern`` (:meth:`entries_of`) that are not 0."""
         rows_of, columns_of = self._positions(pattern, grain)
-        values = np.broadcast_to(values, chosen.shape)
-        places = _axes_apart(rows_of, columns_of, chosen.shape)
+        places = _axes_apart(rows_of, columns_of, values.shape)
         if places is not None:
-            shape = len(places[0]), len(places[1])
-            return self._with_runs(places, grain, chosen.reshape(shape), values.reshape(shape))
+            return self._with_runs(places, grain, values.reshape(len(places[0]), len(places[1])))
         rows, columns = (
             sorted_unique(np.concatenate([cuts, places.reshape(-1), places.reshape(-1) + size]))
             for cuts, places, size in ((self.rows, rows_of, 1), (self.columns, columns_of, grain))
         )
-        cells = self._refined(rows, columns)
+        cells, chosen = self._refined(rows, columns), values != 0
         in_rows, in_columns = (
-            np.broadcast_to(_cell_numbers(cuts, places), chosen.shape)[chosen]
+            np.broadcast_to(_cell_numbers(cuts, places), values.shape)[chosen]
             for cuts, places in ((rows, rows_of), (columns, columns_of))
         )
         cells[in_rows, in_columns] = values[chosen]
         return _compact(rows, columns, cells)
 
-    def _with_runs(self, places: tuple[Ints, Ints], grain: int, chosen: NDArray[np.bool_], values: Cells) -> ByteGrid:
+    def _with_runs(self, places: tuple[Ints, Ints], grain: int, values: Cells) -> ByteGrid:
         """:meth:`with_entries` at all rows by all columns: neighbours that are alike count once."""
-        given = np.where(chosen, values, values.dtype.type(0))
-        firsts = [_differ_from_last(places[axis], size, (chosen, given), axis) for axis, size in ((0, 1), (1, grain))]
-        chosen, given = (each[firsts[0]][:, firsts[1]] for each in (chosen, given))
+        sizes = 1, grain
+        first_rows = _differ_from_last(places[0], 1, values)
+        values = values[first_rows]
+        first_columns = _differ_from_last(places[1], grain, values.T)
+        values = values[:, first_columns]
+        firsts = first_rows, first_columns
         starts = [place[first] for place, first in zip(places, firsts, strict=True)]
         ends = [
             place[np.append(first[1:], len(place)) - 1] + size
-            for place, first, size in zip(places, firsts, (1, grain), strict=True)
+            for place, first, size in zip(places, firsts, sizes, strict=True)
         ]
-        rows, columns = (
-            sorted_unique(np.concatenate([cuts, start, end]))
-            for cuts, start, end in zip((self.rows, self.columns), starts, ends, strict=True)
-        )
+        rows, columns = cuts = [
+            sorted_unique(np.concatenate([own, start, end]))
+            for own, start, end in zip((self.rows, self.columns), starts, ends, strict=True)
+        ]
         cells = self._refined(rows, columns)
-        runs = [_cell_numbers(start, cuts[:-1]) for start, cuts in zip(starts, (rows, columns), strict=True)]
+        runs = [_cell_numbers(start, each[:-1]) for start, each in zip(starts, cuts, strict=True)]
         inside = [
-            np.flatnonzero((run >= 0) & (cuts[:-1] < end[run]))
-            for run, cuts, end in zip(runs, (rows, columns), ends, strict=True)
+            np.flatnonzero((run >= 0) & (each[:-1] < end[run])) for run, each, end in zip(runs, cuts, ends, strict=True)
         ]
-        of = np.ix_(runs[0][inside[0]], runs[1][inside[1]])
-        place = np.ix_(*inside)
-        cells[place] = np.where(chosen[of], given[of], cells[place])
+        given, place = values[np.ix_(runs[0][inside[0]], runs[1][inside[1]])], np.ix_(*inside)
+        cells[place] = np.where(given, given, cells[place])
         return _compact(rows, columns, cells)
 
     def cells_of(self, pattern: AccessPattern, most: int = NO_LIMIT) -> Cells | None:
@@ -253,13 +252,10 @@ def _axes_apart(rows: Ints, columns: Ints, shape: tuple[int, ...]) -> tuple[Ints
     return (rows, columns) if is_in_order else None
 
 
-def _differ_from_last(places: Ints, size: int, of_each: Iterable[Cells], axis: int) -> Ints:
-    """The numbers of the places that are no neighbours of those before, or have other values."""
+def _differ_from_last(places: Ints, size: int, values: Cells) -> Ints:
+    """The numbers of the places that are no neighbours of those before, or have other rows of ``values``."""
     first = np.ones(len(places), np.bool_)
-    first[1:] = places[1:] != places[:-1] + size
-    for values in of_each:
-        lines = values if axis == 0 else values.T
-        first[1:] |= (lines[1:] != lines[:-1]).any(axis=1)
+    first[1:] = (places[1:] != places[:-1] + size) | (values[1:] != values[:-1]).any(axis=1)
     return np.flatnonzero(first)
 
 

@@ -45,20 +45,17 @@ def is_overwritten(times: Times) -> NDArray[np.bool_]:
 
 
 class _Entries(NamedTuple):
-    """Times for the ``chosen`` of the entries of a pattern, each of ``grain`` bytes."""
+    """Times of the entries of a pattern, each of ``grain`` bytes; 0: as before."""
 
     grain: int
-    chosen: NDArray[np.bool_]
     times: Times
 
     def put(self, grid: ByteGrid, pattern: AccessPattern) -> ByteGrid:
         """``grid`` with these times."""
         first = self.times.flat[0]
-        if self.chosen.all() and (self.times == first).all():
-            changed = grid.changed([(pattern, first)])
-            assert changed is not None, "no limit"
-            return changed
-        return grid.with_entries(pattern, self.grain, self.chosen, self.times)
+        if first and (self.times == first).all():
+            return _changed(grid, [(pattern, first)])
+        return grid.with_entries(pattern, self.grain, self.times)
 
 
 class AccessTimes:
@@ -133,7 +130,8 @@ class AccessTimes:
 
     def record_some(self, access: Access, chosen: NDArray[np.bool_], time: int) -> None:
         """Record an access at ``time`` to the ``chosen`` elements of ``access``, in its shape."""
-        self._set_some(access, chosen, time)
+        times = np.where(chosen, _TYPE.type(time), _TYPE.type(0))
+        self._map = self._entries(access, times).put(self._times(), pattern_of(access))
         self.last, self._map_is_newer = time, True
         self._recount()
 
@@ -165,14 +163,14 @@ class AccessTimes:
 
         Most poisoned tiles are read once, as they were written: that needs no map.
         """
-        pattern, chosen, origins = pattern_of(access), origins != 0, origins.astype(_TYPE, copy=False)
+        pattern, origins = pattern_of(access), origins.astype(_TYPE, copy=False)
         time = self.patterns.get(pattern, 0)
         self._wait_for_map()
-        self._pending[pattern, self._poisons_pending] = pattern, self._entries(access, chosen, origins)
+        self._pending[pattern, self._poisons_pending] = pattern, self._entries(access, origins)
         self._poisons_pending += 1
         self._drop_patterns()
-        is_last = time == self.last > 0 and not repeats(access) and bool(chosen.any())
-        self._poisoned = (pattern, np.where(chosen, origins, _TYPE.type(time))) if is_last else None
+        if time == self.last > 0 and origins.any() and not repeats(access):
+            self._poisoned = pattern, np.where(origins, origins, _TYPE.type(time))
         if self._poisons_pending > _MOST_PENDING:
             self._times()
 
@@ -283,21 +281,13 @@ class AccessTimes:
         self._overwrites_pending = self._poisons_pending = 0
         self._map_is_newer &= grid is not None
 
-    def _set_some(self, access: Access, chosen: NDArray[np.bool_], times: Times | int) -> None:
-        """Set ``times``, in the shape of ``access`` or one for all, of the ``chosen`` elements in the map."""
-        pattern = pattern_of(access)
-        self._map = self._entries(access, chosen, times).put(self._times(), pattern)
-
-    def _entries(self, access: Access, chosen: NDArray[np.bool_], times: Times | int) -> _Entries:
-        """``times``, in the shape of ``access`` or one for all, of the ``chosen`` elements, which they will have."""
+    def _entries(self, access: Access, times: Times) -> _Entries:
+        """``times``, in the shape of ``access``, which its elements will have; 0: as before."""
         size, shape = access.dtype.itemsize, access.shape
         self._granularity = grain = min(self._granularity, size)
         self._buried.clear()
         self._poisoned = None
-        values = np.asarray(times, _TYPE)
-        values = values.reshape(*shape, 1) if values.ndim else values
-        entries = *shape, size // grain
-        return _Entries(grain, np.broadcast_to(chosen.reshape(*shape, 1), entries), np.broadcast_to(values, entries))
+        return _Entries(grain, np.broadcast_to(times.reshape(*shape, 1), (*shape, size // grain)))
 
     def overwrite(self, time: int, by: Tensor) -> None:
         """The tile ``by`` was written over the whole tensor at ``time``."""
@@ -373,17 +363,20 @@ class AccessTimes:
         """The ``chosen`` entries of :meth:`times_of`, as bytes of the tensor."""
         pattern, none = pattern_of(access), ByteGrid.uniform(*row_form(self.tensor), False)
         entries = chosen.reshape(*access.shape, pattern[3] // self._granularity)
-        return none.with_entries(pattern, self._granularity, entries, True)
+        return none.with_entries(pattern, self._granularity, entries)
 
     def bytes_of(self, access: Access, choice: Callable[[Times], NDArray[np.bool_]]) -> ByteGrid:
         """The bytes of ``access`` with times that are the ``choice``; of neighbours with one time it is asked once."""
+        return self.bytes_as_now(access, choice)()
+
+    def bytes_as_now(self, access: Access, choice: Callable[[Times], NDArray[np.bool_]]) -> Callable[[], ByteGrid]:
+        """A function that finds :meth:`bytes_of` as they are now, whatever comes."""
+        grid, pattern = self._times(), pattern_of(access)
 
         def marked(times: Times) -> Times:
             return np.where(choice(times), _CHOSEN, times)
 
-        grid = self._times().changed([(pattern_of(access), marked)])
-        assert grid is not None, "no limit"
-        return grid.mapped(lambda times: times == _CHOSEN)
+        return lambda: _changed(grid, [(pattern, marked)]).mapped(lambda times: times == _CHOSEN)
 
     def _drop_patterns(self) -> None:
         """The map holds all times from now on."""

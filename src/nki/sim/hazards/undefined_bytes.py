@@ -7,6 +7,7 @@ if the other core is first. All second contents together are another run of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,7 +47,7 @@ class Origins:
     """The errors that undefined bytes come from, by number."""
 
     def __init__(self) -> None:
-        self._errors: list[NkiError] = []
+        self._errors: list[NkiError | Callable[[], NkiError]] = []
         self._numbers: dict[object, int] = {}
         self._deferred: dict[int, NkiError] = {}
         self._may_be_read: set[int] = set()
@@ -70,9 +71,19 @@ class Origins:
             self._may_be_read.add(number)
         return number
 
+    def later(self, make: Callable[[], NkiError]) -> int:
+        """The number of an error that ``make`` makes when it is asked for."""
+        if len(self._errors) >= MOST_ORIGINS:
+            return self.number(make())
+        self._errors.append(make)
+        return FIRST_ORIGIN + len(self._errors) - 1
+
     def error(self, number: int) -> NkiError:
         """The error with this number."""
-        return self._errors[number - FIRST_ORIGIN]
+        error = self._errors[number - FIRST_ORIGIN]
+        if not isinstance(error, NkiError):
+            error = self._errors[number - FIRST_ORIGIN] = error()
+        return error
 
     def first(self, times: Times) -> NkiError:
         """The error that was found first, of poisoned elements among ``times``."""
