@@ -182,13 +182,10 @@ def reused_addresses(tiles: Sequence[PlacedTile]) -> AddressReuse | None:
                 columns[first] = own
                 continue
         end = bisect_left(starts, right, first)
-        cut_starts: list[int] = []
-        cut: list[tuple[_Area, ...]] = []
+        cut_starts: list[int] = [left]
+        cut: list[tuple[_Area, ...]] = [own]
         if starts[first] < left:
-            cut_starts.append(starts[first])
-            cut.append(columns[first])
-        cut_starts.append(left)
-        cut.append(own)
+            cut_starts, cut = [starts[first], left], [columns[first], own]
         for k in range(first, end):
             rest = own
             for area in columns[k]:

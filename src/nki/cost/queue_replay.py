@@ -181,9 +181,7 @@ class _Block:
         """The generator that an instruction takes turns with, by the number of the instruction."""
         self.before = before(in_order, estimates, self.on_generator, meetings) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
-        """The next arrival of data in each queue, and requests of ports: time, serial number, and number of the
-        instruction; a heap.
-        """
+        """The next arrival of each data queue, and requests of ports: time, serial number, instruction; a heap."""
         self.coming: dict[DataQueue, deque[tuple[float, int, int]]] = {}
         """The arrivals that are still to come in each data queue, in order."""
         self.bandwidth = SharedBandwidth()
@@ -219,13 +217,6 @@ class _Block:
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
         array, dges, prepared = self.resources.array, self.resources.dges, self.prepared
-        starts, causes, blockers, by_events, served = (
-            self.starts,
-            self.causes,
-            self.blockers,
-            self.by_events,
-            dges.served,
-        )
         last_results, shared = LastResults(queues, estimates, releases, results), LastResults.shared(predecessors)
         while runnable or self._advance():
             thread = runnable.pop()
@@ -249,13 +240,13 @@ class _Block:
                         visible = results[producer] if isinstance(other, Dma) else releases[producer] + other.dependent
                         if visible > start:
                             start, cause, blocker = visible, _CHAIN, producer
-                    if by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
+                    if self.by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
                 transfers = isinstance(estimate, Dma)
                 generator = estimate.dge if transfers else turns.get(number) if turns else None
-                if generator and (idle := served.get(generator, IDLE))[0] > start:
+                if generator and (idle := dges.served.get(generator, IDLE))[0] > start:
                     (start, blocker), cause = idle, _GENERATOR
                 if grant > start:
                     if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
@@ -275,7 +266,7 @@ class _Block:
                     if generator:  # Scalar commands the next transfer while it computes
                         dges.keep(generator, release if generator == SOFTWARE else start, number)
                 free[queue], last[queue], releases[number] = release, number, release
-                starts[number], causes[number], blockers[number] = start, cause, blocker
+                self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
                 if waiting and (number in waiting or ~number in waiting):
                     self._wake(number)
