@@ -21,6 +21,7 @@ STEPS = (
     "record",
     "record_some",
     "poison",
+    "record_and_poison",
     "overwrite",
     "overwrite_block",
     "overwrite_bytes",
@@ -62,6 +63,11 @@ def test_times_are_those_of_the_last_access_to_each_byte(data):
             model[own[chosen]] = time
         elif step == "poison" and 0 not in access.strides:
             times.poison(access, np.where(chosen, FIRST_ORIGIN + 1, 0).astype(np.int32))
+            model[own[chosen]] = FIRST_ORIGIN + 1
+        elif step == "record_and_poison" and 0 not in access.strides:  # as an instruction with undefined operands does
+            times.record(access, time)
+            times.poison(access, np.where(chosen, FIRST_ORIGIN + 1, 0).astype(np.int32))
+            model[own] = time
             model[own[chosen]] = FIRST_ORIGIN + 1
         elif step == "overwrite":
             times.overwrite(time, OTHER)

@@ -22,7 +22,7 @@ from nki.analysis.address_reuse import PlacedTile, TileLayout, reused_addresses,
 from nki.analysis.alias_classes import alias_classes, boxes_of
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, AccessForm, Tensor, TileAddress
+from nki.ir.types import Access, Tensor, TileAddress
 
 LARGE_CLASS_COUNT = 12
 """Alias classes of an access, on the average of a memory's accesses, from which arrays are faster than Python ints."""
@@ -35,11 +35,8 @@ ClassIndex = NDArray[np.int64] | slice
 Uses = dict[Access, bool]
 """The accesses to a tensor in the order in which instructions come to them, each with True if it is written."""
 _Tile = tuple[Tensor, TileAddress, Uses]
-_Window = tuple[int, AccessForm | None, bool, int]
-"""The place in its tile at which an access begins, its form, whether anything writes it, and the tile's bytes in each
-partition."""
-_Layout = tuple[TileLayout, dict[int, Classes], bool]
-"""The layout of a tile, the classes of each window by its number, and if one has so many that arrays may be faster."""
+_Layout = tuple[TileLayout, list[Classes], bool]
+"""The layout of a tile, the classes of each access, and if one has so many that arrays may be faster."""
 NO_CLASSES: Classes = ()
 """The classes of an access that has no entry in :attr:`AccessClasses.small`."""
 
@@ -95,10 +92,12 @@ class _Numbering:
         """The first instruction that has each tensor, in that order."""
         self.last: dict[Tensor, int] = {}
         """The last instruction that has each tensor."""
-        self.windows: dict[_Window, int] = {}
-        """A number for each window."""
+        self.patterns: dict[object, tuple[TileLayout, dict[AccessPattern, Classes]]] = {}
+        """The layout of a tile and the classes of each pattern, by its windows, whatever their order: for an access its
+        place in the tile, its form, and whether anything writes it.
+        """
         self.layouts: dict[object, _Layout] = {}
-        """The layout of a tile and the classes of each window, by the numbers of these, whatever their order."""
+        """The same with the classes of each access, by the windows in the order of the accesses."""
         self.runs: list[tuple[int, int, int]] = []
         """:attr:`AddressReuse.runs` of all memories."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
@@ -188,17 +187,17 @@ class _Numbering:
 
     def _layout(self, tensor: Tensor, uses: Uses, small: dict[Access, Classes], first: int) -> TileLayout | None:
         """The layout of a tile; its classes, from ``first`` on, are entered. None if they are none or too many."""
-        numbers, windows, length = self.windows, list[int](), tensor.bytes_per_partition
-        for access, written in uses.items():
-            if access.dynamic is None:
-                window = access.offset, access.form, written, length
-            else:
-                window = tensor.nbytes, None, written, length  # all of the tile; no window starts behind it
-            windows.append(numbers.setdefault(window, len(numbers)))
-        key = frozenset(windows) if len(windows) > 1 else windows[0]
+        length, whole = tensor.bytes_per_partition, tensor.nbytes
+        # All of a tile for an access with a run-time index; no window starts behind it.
+        windows = [(a.offset, a.form, w) if a.dynamic is None else (whole, None, w) for a, w in uses.items()]
+        key = length, *windows
         known = self.layouts.get(key)
         if known is None:
-            known = self.layouts[key] = self._new_layout(tensor, uses, windows)
+            same = length, frozenset(windows)
+            patterns = self.patterns.get(same)
+            if patterns is None:
+                patterns = self.patterns[same] = self._new_layout(tensor, uses)
+            known = self.layouts[key] = self._in_order(patterns, uses)
         layout, own, is_large = known
         if not own:
             return None
@@ -208,23 +207,27 @@ class _Numbering:
                 small[access] = classes
             return layout
         if is_large:
-            counts = [_weight(own[window]) for window in windows]
+            counts = [_weight(one) for one in own]
             if self._prefers_arrays(uses, counts, LARGE_TILE_CLASS_COUNT):
                 return None
-        shifted = {window: (first + one[0],) if len(one) == 1 else _shifted(one, first) for window, one in own.items()}
-        small.update(zip(uses, [shifted[window] for window in windows], strict=True))
+        shifted = [(first + one[0],) if len(one) == 1 else _shifted(one, first) for one in own]
+        small.update(zip(uses, shifted, strict=True))
         return layout
 
-    def _new_layout(self, tensor: Tensor, uses: Uses, windows: Iterable[int]) -> _Layout:
-        """The layout of a tile with the accesses ``windows``."""
+    def _new_layout(self, tensor: Tensor, uses: Uses) -> tuple[TileLayout, dict[AccessPattern, Classes]]:
+        """The layout of a tile with these accesses, and the classes of each pattern."""
         patterns: dict[AccessPattern, bool] = {}
-        of_window: dict[int, AccessPattern] = {}
-        for (access, written), window in zip(uses.items(), windows, strict=True):
-            pattern = of_window[window] = conservative_pattern(access)
+        for access, written in uses.items():
+            pattern = conservative_pattern(access)
             patterns[pattern] = patterns.get(pattern, False) or written
         layout = tile_layout(tensor, patterns)
-        own = {window: _run(layout.classes[pattern]) for window, pattern in of_window.items() if layout.classes}
-        return layout, own, any(_weight(classes) > LARGE_TILE_CLASS_COUNT for classes in own.values())
+        return layout, {pattern: _run(classes) for pattern, classes in layout.classes.items()}
+
+    def _in_order(self, known: tuple[TileLayout, dict[AccessPattern, Classes]], uses: Uses) -> _Layout:
+        """A layout with the classes of each access to a tile."""
+        layout, classes = known
+        own = [classes[conservative_pattern(access)] for access in uses] if classes else []
+        return layout, own, any(_weight(one) > LARGE_TILE_CLASS_COUNT for one in own)
 
     def _alone(self, tensor: Tensor, accesses: Sequence[Access]) -> tuple[int, list[NDArray[np.int64]]]:
         """Class count and classes of each access to a tensor that shares no memory; one result for equal tensors."""

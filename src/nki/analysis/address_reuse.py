@@ -172,14 +172,20 @@ def reused_addresses(tiles: Sequence[PlacedTile]) -> AddressReuse | None:
         found: tuple[int, ...] = ()
         own = ((tile, top, bottom),)
         first = bisect_right(starts, left) - 1
+        if starts[first] == left and len(columns[first]) == 1 and starts[first + 1 : first + 2] == [right]:
+            ((old, old_top, old_bottom),) = columns[first]
+            if old_top == top and old_bottom == bottom and old[7] < begin and is_filled:  # as in turns of a loop
+                if is_plain and old[0].is_plain:
+                    reuse.by_class[first_class] = (old[5],)
+                else:
+                    _add(reuse, old, tile, (top, bottom, left, right), known)
+                columns[first] = own
+                continue
         end = bisect_left(starts, right, first)
-        cut_starts: list[int] = []
-        cut: list[tuple[_Area, ...]] = []
+        cut_starts: list[int] = [left]
+        cut: list[tuple[_Area, ...]] = [own]
         if starts[first] < left:
-            cut_starts.append(starts[first])
-            cut.append(columns[first])
-        cut_starts.append(left)
-        cut.append(own)
+            cut_starts, cut = [starts[first], left], [columns[first], own]
         for k in range(first, end):
             rest = own
             for area in columns[k]:

@@ -83,19 +83,48 @@ class ByteGrid:
             cells[place] = value(cells[place]) if callable(value) else value
         return _compact(rows, columns, cells)
 
-    def with_entries(self, pattern: AccessPattern, grain: int, chosen: NDArray[np.bool_], values: Any) -> ByteGrid:
-        """The grid with ``values`` for the ``chosen`` of the entries of ``pattern`` (:meth:`entries_of`)."""
+    def with_entries(self, pattern: AccessPattern, grain: int, values: Cells) -> ByteGrid:
+        """The grid with those ``values`` of the entries of ``pattern`` (:meth:`entries_of`) that are not 0."""
         rows_of, columns_of = self._positions(pattern, grain)
+        places = _axes_apart(rows_of, columns_of, values.shape)
+        if places is not None:
+            return self._with_runs(places, grain, values.reshape(len(places[0]), len(places[1])))
         rows, columns = (
             sorted_unique(np.concatenate([cuts, places.reshape(-1), places.reshape(-1) + size]))
             for cuts, places, size in ((self.rows, rows_of, 1), (self.columns, columns_of, grain))
         )
-        cells = self._refined(rows, columns)
+        cells, chosen = self._refined(rows, columns), values != 0
         in_rows, in_columns = (
-            np.broadcast_to(_cell_numbers(cuts, places), chosen.shape)[chosen]
+            np.broadcast_to(_cell_numbers(cuts, places), values.shape)[chosen]
             for cuts, places in ((rows, rows_of), (columns, columns_of))
         )
-        cells[in_rows, in_columns] = np.broadcast_to(values, chosen.shape)[chosen]
+        cells[in_rows, in_columns] = values[chosen]
+        return _compact(rows, columns, cells)
+
+    def _with_runs(self, places: tuple[Ints, Ints], grain: int, values: Cells) -> ByteGrid:
+        """:meth:`with_entries` at all rows by all columns: neighbours that are alike count once."""
+        sizes = 1, grain
+        first_rows = _differ_from_last(places[0], 1, values)
+        values = values[first_rows]
+        first_columns = _differ_from_last(places[1], grain, values.T)
+        values = values[:, first_columns]
+        firsts = first_rows, first_columns
+        starts = [place[first] for place, first in zip(places, firsts, strict=True)]
+        ends = [
+            place[np.append(first[1:], len(place)) - 1] + size
+            for place, first, size in zip(places, firsts, sizes, strict=True)
+        ]
+        rows, columns = cuts = [
+            sorted_unique(np.concatenate([own, start, end]))
+            for own, start, end in zip((self.rows, self.columns), starts, ends, strict=True)
+        ]
+        cells = self._refined(rows, columns)
+        runs = [_cell_numbers(start, each[:-1]) for start, each in zip(starts, cuts, strict=True)]
+        inside = [
+            np.flatnonzero((run >= 0) & (each[:-1] < end[run])) for run, each, end in zip(runs, cuts, ends, strict=True)
+        ]
+        given, place = values[np.ix_(runs[0][inside[0]], runs[1][inside[1]])], np.ix_(*inside)
+        cells[place] = np.where(given, given, cells[place])
         return _compact(rows, columns, cells)
 
     def cells_of(self, pattern: AccessPattern, most: int = NO_LIMIT) -> Cells | None:
@@ -129,7 +158,13 @@ class ByteGrid:
         the first of these bytes.
         """
         in_rows, in_columns = self._positions(pattern, grain)
-        values = self.cells[_cell_numbers(self.rows, in_rows), _cell_numbers(self.columns, in_columns)]
+        shape = np.broadcast_shapes(in_rows.shape, in_columns.shape)
+        places = _axes_apart(in_rows, in_columns, shape)
+        if places is not None:
+            numbers = _cell_numbers(self.rows, places[0]), _cell_numbers(self.columns, places[1])
+            values = self.cells[:, numbers[1]][numbers[0]].reshape(shape)  # a grid has few rows and columns
+        else:
+            values = self.cells[_cell_numbers(self.rows, in_rows), _cell_numbers(self.columns, in_columns)]
         return np.broadcast_to(values, (*pattern[1], pattern[3] // grain))
 
     def _positions(self, pattern: AccessPattern, grain: int) -> tuple[Ints, Ints]:
@@ -203,6 +238,25 @@ def _joined(cuts: Ints, axes: Iterable[AxisPattern]) -> Ints:
         else:
             ends += axis.start, axis.start + axis.run
     return sorted_unique(np.concatenate([*parts, np.array(ends, np.int64)]))
+
+
+def _axes_apart(rows: Ints, columns: Ints, shape: tuple[int, ...]) -> tuple[Ints, Ints] | None:
+    """The rows and the columns of entries in ``shape`` that are all rows by all columns, each in order; else None."""
+    if rows.size * columns.size != math.prod(shape):
+        return None
+    behind = max((axis for axis, size in enumerate(rows.shape) if size > 1), default=-1)
+    if any(size > 1 for size in columns.shape[: behind + 1]):
+        return None
+    rows, columns = rows.reshape(-1), columns.reshape(-1)
+    is_in_order = bool((rows[1:] > rows[:-1]).all()) and bool((columns[1:] > columns[:-1]).all())
+    return (rows, columns) if is_in_order else None
+
+
+def _differ_from_last(places: Ints, size: int, values: Cells) -> Ints:
+    """The numbers of the places that are no neighbours of those before, or have other rows of ``values``."""
+    first = np.ones(len(places), np.bool_)
+    first[1:] = (places[1:] != places[:-1] + size) | (values[1:] != values[:-1]).any(axis=1)
+    return np.flatnonzero(first)
 
 
 def _cell_numbers(cuts: Ints, places: Ints) -> Ints:

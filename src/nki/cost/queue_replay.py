@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 from nki.base.terms import Cause
 from nki.cost.arbitration import OWN_DMA, before, by_queue, contention, on_generator
 from nki.cost.dma_costs import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.shared_resources import DescriptorGenerators, Ports, SharedResources
+from nki.cost.shared_resources import IDLE, DescriptorGenerators, Ports, SharedResources
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
 from nki.cost.tensor_array import TensorArray
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
@@ -181,7 +181,9 @@ class _Block:
         """The generator that an instruction takes turns with, by the number of the instruction."""
         self.before = before(in_order, estimates, self.on_generator, meetings) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
-        """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
+        """The next arrival of each data queue, and requests of ports: time, serial number, instruction; a heap."""
+        self.coming: dict[DataQueue, deque[tuple[float, int, int]]] = {}
+        """The arrivals that are still to come in each data queue, in order."""
         self.bandwidth = SharedBandwidth()
         self.engines = SharedEngines() if self.loads.count > 1 else None
         self.data_engines = self.engines or self.bandwidth
@@ -189,15 +191,22 @@ class _Block:
 
     def _advance(self) -> bool:
         """Let events happen until a thread is runnable; False if there are no more."""
-        events, runnable, bandwidth = self.events, self.runnable, self.data_engines
+        events, runnable, bandwidth, behind = self.events, self.runnable, self.data_engines, self.behind
         while not runnable:
             time = events[0][0] if events else NEVER
             if time < bandwidth.next_end:
-                self._event()
+                number = events[0][2]
+                if number in self.asked:
+                    heappop(events)
+                    estimate = self.estimates[number]
+                    assert isinstance(estimate, Compute)
+                    self.granted[number] = *self.asked.pop(number), self._grant(number, estimate, time)
+                    runnable.append(self.queues[number])
+                else:
+                    self._arrive(time, number)
             elif bandwidth.next_end < NEVER:
                 for number, begun, end in bandwidth.complete(time):
-                    behind = self.behind.get(id(self.estimates[number]), 0.0)
-                    self._moved(number, begun, end + behind if behind > 0.0 else end)
+                    self._moved(number, begun, end + behind.get(id(self.estimates[number]), 0.0) if behind else end)
             else:
                 return False
         return True
@@ -237,8 +246,8 @@ class _Block:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
                 transfers = isinstance(estimate, Dma)
                 generator = estimate.dge if transfers else turns.get(number) if turns else None
-                if generator and (served := dges.free(generator))[0] > start:
-                    (start, blocker), cause = served, _GENERATOR
+                if generator and (idle := dges.served.get(generator, IDLE))[0] > start:
+                    (start, blocker), cause = idle, _GENERATOR
                 if grant > start:
                     if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
                         cause, blocker = _PORT, -1
@@ -286,7 +295,8 @@ class _Block:
         if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
             return self._grant(number, estimate, time)  # the request is the next event
         self.asked[number] = start, cause, blocker
-        self._expect(time, number)
+        self.serial += 1
+        heappush(events, (time, self.serial, number))
         return -1.0
 
     def _grant(self, number: int, estimate: Compute, time: float) -> float:
@@ -335,8 +345,14 @@ class _Block:
             queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
             self.moving[number] = queue, estimate
             self.in_line[ring].append(number)
-            self.serial += 1  # as _expect, without the call
-            heappush(self.events, (resources.transfers.begin(estimate, queue, time), self.serial, number))
+            self.serial += 1
+            event = resources.transfers.begin(estimate, queue, time), self.serial, number
+            line = self.coming.get(queue)
+            if line is None:
+                line = self.coming[queue] = deque()
+            line.append(event)
+            if len(line) == 1:
+                heappush(self.events, event)
             return time
         self.data[number] = _, end = resources.transfers.move(estimate, ring, time)
         self.results[number] = end + estimate.completion
@@ -362,33 +378,28 @@ class _Block:
             self.ring_ends[ring] = end
             self.data[number] = begin, end
             self.results[number] = end + moving[number][1].completion
-            if self.waiting:
-                self._wake(number)
+            if number in self.waiting:
+                self.runnable += self.waiting.pop(number)
             if not held_back or not line or line[0] not in held_back:
                 return
             number = line[0]
             begin, end = held_back.pop(number)
 
-    def _expect(self, time: float, number: int) -> None:
-        self.serial += 1
-        heappush(self.events, (time, self.serial, number))
-
-    def _event(self) -> None:
-        """Data comes to its queue, or an engine gets its ports."""
-        time, _, number = heappop(self.events)
-        estimate = self.estimates[number]
-        if isinstance(estimate, Compute):
-            self.granted[number] = *self.asked.pop(number), self._grant(number, estimate, time)
-            self.runnable.append(self.queues[number])
-            return
+    def _arrive(self, time: float, number: int) -> None:
+        """Data comes to its queue."""
         queue, estimate = self.moving[number]
-        if estimate.occupancy:
-            if self.engines:
-                self.engines.arrive(time, queue, number, self.loads.by_estimate[id(estimate)])
-            else:
-                self.bandwidth.arrive(time, queue, number, self.loads.busiest(estimate))
-        else:  # GpSimd's own DMA moves the data
+        line = self.coming[queue]
+        line.popleft()
+        if line:
+            heapreplace(self.events, line[0])
+        else:
+            heappop(self.events)
+        if not estimate.occupancy:  # GpSimd's own DMA moves the data
             self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
+        elif self.engines:
+            self.engines.arrive(time, queue, number, self.loads.by_estimate[id(estimate)])
+        else:
+            self.bandwidth.arrive(time, queue, number, self.loads.busiest(estimate))
 
 
 def run(arrivals: Arrivals) -> None:

@@ -23,7 +23,7 @@ from nki.target.activation_sets import differ
 from nki.target.model import Target
 
 _NOT_KEPT = (-1, 0.0)
-_IDLE = (0.0, -1)
+IDLE = (0.0, -1)
 
 
 class SharedResources:
@@ -131,7 +131,7 @@ class DescriptorGenerators:
 
     def free(self, dge: str) -> tuple[float, int]:
         """The time from which a generator is free, and the number that it served last."""
-        return self.served.get(dge, _IDLE)
+        return self.served.get(dge, IDLE)
 
     def keep(self, dge: str, until: float, number: int) -> None:
         """A generator serves ``number`` until that time."""

@@ -110,7 +110,7 @@ class Tensor:
 class TensorForm:
     """Facts about all tensors of one shape, element type, memory and layout, which kernels make by the thousand."""
 
-    __slots__ = ("inside", "sizes", "strides")
+    __slots__ = ("inside", "sizes", "strides", "whole")
 
     def __init__(self, shape: tuple[int, ...], dtype: DType, buffer: Buffer) -> None:
         free, size = shape[1] if len(shape) == 2 else math.prod(shape[1:]), dtype.itemsize
@@ -121,6 +121,8 @@ class TensorForm:
         ranks = range(1 + buffer.on_chip, MOST_DIMENSIONS + 1)
         self.inside = buffer is not Buffer.register and len(shape) in ranks and 1 <= elements <= MOST_ELEMENTS
         """An access to a whole tensor stays inside it, and is one that executors take."""
+        self.whole: AccessForm | None = None
+        """The form of accesses to a whole tensor, once one was asked for it."""
 
 
 _TENSOR_FORMS: dict[tuple[Any, ...], TensorForm] = {}
@@ -263,7 +265,9 @@ class Access:
     def whole(cls, tensor: Tensor) -> Access:
         """All of ``tensor``."""
         form = tensor.form
-        return cls(tensor, 0, tensor.shape, form.strides, tensor.dtype, inside=form.inside)
+        access = cls(tensor, 0, tensor.shape, form.strides, tensor.dtype, inside=form.inside)
+        access._form = form.whole or access.form_of_whole()
+        return access
 
     def with_window(
         self,
@@ -356,6 +360,11 @@ class Access:
                 signature = (*signature, self.dynamic.signature)
             form = self._form = _ACCESS_FORMS.get(signature) or _new_access_form(signature)
             self.shape, self.strides = form.shape, form.strides  # one tuple for all
+        return form
+
+    def form_of_whole(self) -> AccessForm:
+        """The form of this access to a whole tensor, which is noted for others."""
+        form = self.tensor.form.whole = self.form
         return form
 
     def one_place(self) -> bool:

@@ -232,8 +232,9 @@ class _Walk:
             for tile in self.block.tiles_of[number]:
                 if tile.fills and tile.fills[0] == number:
                     heapq.heappush(self.waiting[tile.space], (-tile.sink, -number, tile))
-            while number not in self.postponed and not self._did_alone(number):
-                needed = self._with_producers([number])
+            while number not in self.postponed:
+                is_ready = self.order.keys() >= self.block.producers[number]  # as most statements
+                needed = [number] if is_ready else self._with_producers([number])
                 peak, used = self._account(needed)
                 space = self._short_of(peak)
                 if space is None:
@@ -242,23 +243,6 @@ class _Walk:
                 if not (self._postpone(space, number) or self._hoist(space, number) or self._order_loop(space, number)):
                     return None
         return [self.body[number] for number in self.order]
-
-    def _did_alone(self, number: int) -> bool:
-        """Do ``number`` if all that it needs is done, and its tiles have room: as of most statements."""
-        if not self.order.keys() >= self.block.producers[number]:
-            return False
-        used, left, tiles = list(self.used), self.left, self.block.tiles_of[number]
-        for tile in tiles:
-            if tile not in left:
-                used[tile.space] += tile.size
-        peak = [most + local.get(number, 0) for most, local in zip(used, self.local, strict=True)]
-        if self._short_of(peak) is not None:
-            return False
-        for tile in tiles:
-            if not (left.get(tile) or len(tile.uses)) > 1:
-                used[tile.space] -= tile.size
-        self._do((number,), peak, used)
-        return True
 
     def _with_producers(self, numbers: list[int]) -> list[int]:
         """``numbers`` and all that they need and that is not done, in program order."""
@@ -273,19 +257,24 @@ class _Walk:
 
     def _account(self, numbers: Iterable[int]) -> tuple[_Bytes, _Bytes]:
         """The most bytes that are in use while ``numbers`` are done next, and those in use afterwards."""
-        used, peak, left = list(self.used), list(self.used), dict[_Tile, int]()
+        used, left, known = list(self.used), dict[_Tile, int](), self.left
+        peak = list(used)
         for number in numbers:
             tiles = self.block.tiles_of[number]
             for tile in tiles:
                 if tile not in left:
-                    known = self.left.get(tile)
-                    left[tile] = len(tile.uses) if known is None else known
-                    used[tile.space] += tile.size if known is None else 0
+                    uses = left[tile] = known.get(tile, 0)
+                    if not uses:
+                        left[tile] = len(tile.uses)
+                        used[tile.space] += tile.size
             for space, local in enumerate(self.local):
-                peak[space] = max(peak[space], used[space] + local.get(number, 0))
+                most = used[space] + local.get(number, 0)
+                if most > peak[space]:
+                    peak[space] = most
             for tile in tiles:
                 left[tile] -= 1
-                used[tile.space] -= 0 if left[tile] else tile.size
+                if not left[tile]:
+                    used[tile.space] -= tile.size
         return peak, used
 
     def _short_of(self, peak: _Bytes) -> int | None:

@@ -24,6 +24,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.windows import repeats
 from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, Write, per_byte
 from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
@@ -99,7 +100,7 @@ class Launch:
             if is_poisoned(times).any():
                 raise self._of_output(tensor, shadow)
             if tensor.span is not None:
-                missing = shadow.bytes_of(whole, _is_unwritten)
+                missing = shadow.bytes_of(whole, is_unwritten)
                 share = f"{missing.count() / tensor.nbytes:.1%} of it, {first_box(tensor, missing)},"
                 _warn_of_rest(tensor, "" if missing.cells.all() else share)
 
@@ -256,8 +257,7 @@ class Hazards(ExecutionObserver):
             raise self._missing(inst, access, shadow)
         numbers = np.where(is_poisoned(times), times, 0)
         if (times == 0).any():
-            error = self._unwritten(inst, access, shadow)
-            numbers[times == 0] = origins.number(error, deferred=not may_be)
+            numbers[times == 0] = self._number_of_unwritten(inst, access, shadow, deferred=not may_be)
         numbers = np.asarray(numbers if numbers.ndim == access.ndim else numbers.min(axis=-1))
         for race in races:
             numbers[race.bytes.any(axis=-1)] = origins.number(race.error)
@@ -429,7 +429,7 @@ class Hazards(ExecutionObserver):
     def _unwritten(self, by: Inst | Loop, access: Access, shadow: Shadow) -> NkiError:
         """The error for reading ``access``, which is unwritten in part."""
         errors = self._errors(by, access, shadow)
-        missing = shadow.bytes_of(access, _is_unwritten)
+        missing = shadow.bytes_of(access, is_unwritten)
         if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
             return errors.without_start(missing)
         beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
@@ -439,6 +439,10 @@ class Hazards(ExecutionObserver):
         return errors.unwritten(
             missing, shadow.last, program, swapped=shadow.last == 0 and self._is_swapped(by, access)
         )
+
+    def _number_of_unwritten(self, inst: Inst, access: Access, shadow: Shadow, *, deferred: bool) -> int:
+        """The origin of what nothing has written of ``access``."""
+        return self._launch.origins.number(self._unwritten(inst, access, shadow), deferred=deferred)
 
     def _is_swapped(self, by: Inst | Loop, access: Access) -> bool:
         """True if ``by`` writes nothing but a tensor that has contents already: its operands may be swapped."""
@@ -452,10 +456,12 @@ class Hazards(ExecutionObserver):
         return alike and access.tensor not in written and len(written) == 1 and all(full)
 
     def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
-        return ReadErrors(by, access, shadow.bytes_of(access, _every), self._log)
+        asked = shadow.bytes_of(access, _every).count() if repeats(access) else access.nbytes
+        return ReadErrors(by, access, asked, self._log)
 
 
-def _is_unwritten(times: Times) -> NDArray[np.bool_]:
+def is_unwritten(times: Times) -> NDArray[np.bool_]:
+    """True for elements that nothing has accessed."""
     return times == 0
 
 

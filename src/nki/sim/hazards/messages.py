@@ -150,15 +150,15 @@ def _and_others(box: str, size: int, chosen: ByteGrid) -> str:
     return box if size == chosen.count() else f"{box} and others"
 
 
-def _amount(chosen: ByteGrid, asked: ByteGrid, tensor: Tensor) -> str:
-    missing, total = chosen.count(), asked.count()
+def _amount(chosen: ByteGrid, total: int, tensor: Tensor) -> str:
+    missing = chosen.count()
     return f"{first_box(tensor, chosen)} ({'all' if missing == total else f'{missing} of'} {total} bytes)"
 
 
 class ReadErrors:
-    """Errors of one read: ``by`` reads ``access``, the bytes ``asked``."""
+    """Errors of one read: ``by`` reads ``access``, as many bytes as ``asked``."""
 
-    def __init__(self, by: Inst | Loop, access: Access, asked: ByteGrid, log: ExecutionLog) -> None:
+    def __init__(self, by: Inst | Loop, access: Access, asked: int, log: ExecutionLog) -> None:
         self._by = by
         self._access = access
         self._asked = asked

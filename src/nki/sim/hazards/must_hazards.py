@@ -19,7 +19,7 @@ from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Form, Tensor
-from nki.sim.hazards import MAPPED_BYTES, Hazards, Launch, Shadow
+from nki.sim.hazards import MAPPED_BYTES, Hazards, Launch, Shadow, is_unwritten
 from nki.sim.hazards.core_races import Race, per_byte
 from nki.sim.hazards.must_races import MustRaces
 from nki.sim.hazards.undefined_bytes import Undefined
@@ -135,9 +135,10 @@ class MustHazards(Hazards):
         results.visit(inst)
         if inst.may_leave_unwritten():
             return
+        origin, none = np.int32(self._origin), np.int32(0)
         for access, undefined in results.results:
             if access.tensor not in moved:
-                self._shadow(access.tensor).undefine(access, Undefined(np.where(undefined, self._origin, 0), None))
+                self._shadow(access.tensor).undefine(access, Undefined(np.where(undefined, origin, none), None))
 
     @property
     def _running(self) -> Inst:
@@ -153,6 +154,17 @@ class MustHazards(Hazards):
 
     def _other_contents(self, access: Access, shadow: Shadow, races: Sequence[Race]) -> None:
         """Nothing: there are no data."""
+
+    def _number_of_unwritten(self, inst: Inst, access: Access, shadow: Shadow, *, deferred: bool) -> int:
+        """The origin of what nothing has written of ``access``. Its error is made when it is raised: few are."""
+        last = shadow.last
+        if deferred or not last or inst.accumulates or shadow.may_be_overwritten:
+            return super()._number_of_unwritten(inst, access, shadow, deferred=deferred)
+        missing = shadow.bytes_as_now(access, is_unwritten)
+        program = None if self._others_may_write(access) else self._program
+        return self._launch.origins.later(
+            lambda: self._errors(inst, access, shadow).unwritten(missing(), last, program)
+        )
 
     def _propagate(self, inst: Inst, access: Access, undefined: Undefined) -> None:  # noqa: ARG002  # later, see below
         """Remember the undefined elements, for :meth:`poison_results`."""

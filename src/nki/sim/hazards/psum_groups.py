@@ -89,7 +89,7 @@ class PsumGroups:
         if others.any():
             asked = shadow.byte_mask(access, np.ones(foreign.shape, np.bool_))
             wrong = shadow.byte_mask(access, others)
-            raise ReadErrors(inst, access, asked, self._log).foreign(wrong, time, self._target.name)
+            raise ReadErrors(inst, access, asked.count(), self._log).foreign(wrong, time, self._target.name)
         writer = self._log.describe(time, inst.where.span)
         self._warn(
             inst,

@@ -7,8 +7,8 @@ number of accesses and not with the size of the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_grid import ByteGrid, Cells, Change, row_form
 from nki.ir.types import Access, Tensor
+from nki.ir.windows import repeats
 
 Times = NDArray[np.int32]
 _TYPE: Final = np.dtype(np.int32)
@@ -43,6 +44,20 @@ def is_overwritten(times: Times) -> NDArray[np.bool_]:
     return (times < 0) & ~is_poisoned(times)
 
 
+class _Entries(NamedTuple):
+    """Times of the entries of a pattern, each of ``grain`` bytes; 0: as before."""
+
+    grain: int
+    times: Times
+
+    def put(self, grid: ByteGrid, pattern: AccessPattern) -> ByteGrid:
+        """``grid`` with these times."""
+        first = self.times.flat[0]
+        if first and (self.times == first).all():
+            return _changed(grid, [(pattern, first)])
+        return grid.with_entries(pattern, self.grain, self.times)
+
+
 class AccessTimes:
     """The time of the last access to each byte of one tensor, from :data:`READY` on; 0 for bytes without any.
 
@@ -60,6 +75,8 @@ class AccessTimes:
         "_map_is_newer",
         "_overwrites_pending",
         "_pending",
+        "_poisoned",
+        "_poisons_pending",
         "is_whole",
         "last",
         "overwritten",
@@ -80,9 +97,11 @@ class AccessTimes:
         self._covered: set[AccessPattern] = set()
         """Other patterns with a positive time at every byte."""
         self._map: ByteGrid | None = None
-        self._pending: dict[object, tuple[AccessPattern, Change]] = {}
-        """Times by pattern, and overwrites by time, in order, that the map does not have yet."""
-        self._overwrites_pending = self._last_overwrite = 0
+        self._pending: dict[object, tuple[AccessPattern, Change | _Entries]] = {}
+        """Times by pattern, overwrites by time, and poisoned elements, in order, that the map does not have yet."""
+        self._overwrites_pending = self._last_overwrite = self._poisons_pending = 0
+        self._poisoned: tuple[AccessPattern, Times] | None = None
+        """The pattern that was accessed last, if some of its elements were poisoned then: the times of all of them."""
         self._buried: set[AccessPattern] = set()
         """Patterns without a positive time at any byte, since another tile has overwritten them."""
         self._map_is_newer = False
@@ -111,7 +130,8 @@ class AccessTimes:
 
     def record_some(self, access: Access, chosen: NDArray[np.bool_], time: int) -> None:
         """Record an access at ``time`` to the ``chosen`` elements of ``access``, in its shape."""
-        self._set_some(access, chosen, time)
+        times = np.where(chosen, _TYPE.type(time), _TYPE.type(0))
+        self._map = self._entries(access, times).put(self._times(), pattern_of(access))
         self.last, self._map_is_newer = time, True
         self._recount()
 
@@ -122,6 +142,7 @@ class AccessTimes:
 
     def _keep(self, pattern: AccessPattern, time: int) -> None:
         """Remember the time of the last access by ``pattern``."""
+        self._poisoned = None
         self._granularity = min(self._granularity, pattern[3])
         self._buried.clear()
         self.patterns.pop(pattern, None)
@@ -138,10 +159,25 @@ class AccessTimes:
         self.patterns, self._covered, self._buried = {}, set(), set()
 
     def poison(self, access: Access, origins: Times) -> None:
-        """Mark elements of ``access`` as undefined; ``origins``, in its shape, has numbers of origins, or 0."""
-        self._set_some(access, origins != 0, origins)
+        """Mark elements of ``access`` as undefined; ``origins``, in its shape, has numbers of origins, or 0.
+
+        Most poisoned tiles are read once, as they were written: that needs no map.
+        """
+        pattern, origins = pattern_of(access), origins.astype(_TYPE, copy=False)
+        time = self.patterns.get(pattern, 0)
+        self._wait_for_map()
+        self._pending[pattern, self._poisons_pending] = pattern, self._entries(access, origins)
+        self._poisons_pending += 1
         self._drop_patterns()
-        self._recount()
+        if time == self.last > 0 and origins.any() and not repeats(access):
+            self._poisoned = pattern, np.where(origins, origins, _TYPE.type(time))
+        if self._poisons_pending > _MOST_PENDING:
+            self._times()
+
+    def _wait_for_map(self) -> None:
+        """Let the patterns wait for a map, too, in front of what only a map can hold."""
+        if self._map is None and not self._pending:
+            self._pending = {each: (each, at) for each, at in self.patterns.items()}
 
     def single_time(self, access: Access) -> int:
         """The one time of all bytes of ``access``, if it is known without a map; else 0."""
@@ -176,6 +212,8 @@ class AccessTimes:
         pattern = pattern_of(access)
         if pattern in self.patterns or pattern in self._covered:
             return True
+        if self._poisoned is not None and self._poisoned[0] == pattern:
+            return False
         if not self.last or not (self._cells_of(pattern) > 0).all():
             return False
         self._covered.add(pattern)
@@ -200,6 +238,8 @@ class AccessTimes:
         """Times of the elements of ``access``, in its shape, for wide elements with one dimension more; read-only."""
         size = access.dtype.itemsize
         self._granularity = min(self._granularity, size)
+        if self._poisoned is not None and size == self._granularity and self._poisoned[0] == pattern_of(access):
+            return self._poisoned[1]
         times = self._times().entries_of(pattern_of(access), self._granularity)
         return times[..., 0] if size == self._granularity else times
 
@@ -213,15 +253,15 @@ class AccessTimes:
 
     def _times(self) -> ByteGrid:
         """The map, with all patterns in it."""
-        grid, changes, overwrites = self._map, list(self._pending.values()), self._overwrites_pending
+        grid, changes = self._map, self._pending.values()
+        overwrites, poisons = self._overwrites_pending, self._poisons_pending
         if grid is None:
             grid = ByteGrid.uniform(*row_form(self.tensor), _TYPE.type(self._background))
-            changes = changes if overwrites else list(self.patterns.items())
-        if changes:
-            changed = grid.changed(changes)
-            assert changed is not None, "no limit"
-            grid = changed
-        self._map, self._pending, self._overwrites_pending = grid, {}, 0
+            changes = changes or self.patterns.items()
+        self._map = grid = _changed(grid, changes)
+        self._pending, self._overwrites_pending, self._poisons_pending = {}, 0, 0
+        if poisons and not overwrites:
+            self._recount()
         if overwrites:
             self._recount()
             if self._bytes_left >= self.tensor.nbytes:
@@ -237,21 +277,17 @@ class AccessTimes:
         return self._times().entries_of(pattern, min(self._granularity, pattern[3])) if cells is None else cells
 
     def _set_map(self, grid: ByteGrid | None) -> None:
-        self._map, self._pending, self._overwrites_pending = grid, {}, 0
+        self._map, self._pending, self._poisoned = grid, {}, None
+        self._overwrites_pending = self._poisons_pending = 0
         self._map_is_newer &= grid is not None
 
-    def _set_some(self, access: Access, chosen: NDArray[np.bool_], times: Times | int) -> None:
-        """Set ``times``, in the shape of ``access`` or one for all, of the ``chosen`` elements in the map."""
-        pattern = pattern_of(access)
-        self._granularity = grain = min(self._granularity, pattern[3])
+    def _entries(self, access: Access, times: Times) -> _Entries:
+        """``times``, in the shape of ``access``, which its elements will have; 0: as before."""
+        size, shape = access.dtype.itemsize, access.shape
+        self._granularity = grain = min(self._granularity, size)
         self._buried.clear()
-        chosen = np.broadcast_to(chosen.reshape(*access.shape, 1), (*access.shape, pattern[3] // grain))
-        values = np.asarray(times, _TYPE)
-        values = values.reshape(*access.shape, 1) if values.ndim else values
-        if chosen.all() and (values == values.flat[0]).all():
-            self._map = self._times().changed([(pattern, values.flat[0])])
-        else:
-            self._map = self._times().with_entries(pattern, grain, chosen, values)
+        self._poisoned = None
+        return _Entries(grain, np.broadcast_to(times.reshape(*shape, 1), (*shape, size // grain)))
 
     def overwrite(self, time: int, by: Tensor) -> None:
         """The tile ``by`` was written over the whole tensor at ``time``."""
@@ -299,8 +335,7 @@ class AccessTimes:
             self.overwritten[time] = (last, by)
             return np.where(times > 0, _TYPE.type(-time), times)
 
-        if self._map is None and not self._pending:
-            self._pending = {each: (each, at) for each, at in self.patterns.items()}
+        self._wait_for_map()
         self._pending[pattern, -time] = pattern, negated
         self._overwrites_pending += 1
         self._last_overwrite = time
@@ -314,7 +349,7 @@ class AccessTimes:
 
     def is_empty(self) -> bool:
         """True if no byte has a positive time; False where it takes a look at the map, which is not due yet."""
-        if self._overwrites_pending > _MOST_PENDING:
+        if self._overwrites_pending > _MOST_PENDING or self._poisons_pending:
             self._times()
         if self._overwrites_pending or self.is_whole or self.patterns:
             return False
@@ -328,21 +363,40 @@ class AccessTimes:
         """The ``chosen`` entries of :meth:`times_of`, as bytes of the tensor."""
         pattern, none = pattern_of(access), ByteGrid.uniform(*row_form(self.tensor), False)
         entries = chosen.reshape(*access.shape, pattern[3] // self._granularity)
-        return none.with_entries(pattern, self._granularity, entries, True)
+        return none.with_entries(pattern, self._granularity, entries)
 
     def bytes_of(self, access: Access, choice: Callable[[Times], NDArray[np.bool_]]) -> ByteGrid:
         """The bytes of ``access`` with times that are the ``choice``; of neighbours with one time it is asked once."""
+        return self.bytes_as_now(access, choice)()
+
+    def bytes_as_now(self, access: Access, choice: Callable[[Times], NDArray[np.bool_]]) -> Callable[[], ByteGrid]:
+        """A function that finds :meth:`bytes_of` as they are now, whatever comes."""
+        grid, pattern = self._times(), pattern_of(access)
 
         def marked(times: Times) -> Times:
             return np.where(choice(times), _CHOSEN, times)
 
-        grid = self._times().changed([(pattern_of(access), marked)])
-        assert grid is not None, "no limit"
-        return grid.mapped(lambda times: times == _CHOSEN)
+        return lambda: _changed(grid, [(pattern, marked)]).mapped(lambda times: times == _CHOSEN)
 
     def _drop_patterns(self) -> None:
         """The map holds all times from now on."""
+        self._poisoned = None
         self.is_whole = False
         self._map_is_newer = True
         self.patterns = {}
         self._covered = set()
+
+
+def _changed(grid: ByteGrid, changes: Iterable[tuple[AccessPattern, Change | _Entries]]) -> ByteGrid:
+    """``grid`` with one change after the other."""
+    at_once: list[tuple[AccessPattern, Change]] = []
+    for pattern, change in changes:
+        if not isinstance(change, _Entries):
+            at_once.append((pattern, change))
+            continue
+        grid, at_once = change.put(_changed(grid, at_once), pattern), []
+    if not at_once:
+        return grid
+    changed = grid.changed(at_once)
+    assert changed is not None, "no limit"
+    return changed

@@ -7,6 +7,7 @@ if the other core is first. All second contents together are another run of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,9 +47,11 @@ class Origins:
     """The errors that undefined bytes come from, by number."""
 
     def __init__(self) -> None:
-        self._errors: list[NkiError] = []
+        self._errors: list[NkiError | Callable[[], NkiError]] = []
         self._numbers: dict[object, int] = {}
         self._deferred: dict[int, NkiError] = {}
+        self._may_be_read: set[int] = set()
+        """Numbers of deferred errors, and of races."""
 
     def number(self, error: NkiError, *, deferred: bool = False) -> int:
         """The number of ``error``; errors of the same line and text are one.
@@ -60,14 +63,27 @@ class Origins:
         if number is None and len(self._errors) < MOST_ORIGINS:
             number = self._numbers[key] = FIRST_ORIGIN + len(self._errors)
             self._errors.append(error)
+            if isinstance(error, CoreRaceError):
+                self._may_be_read.add(number)
         number = FIRST_ORIGIN + MOST_ORIGINS - 1 if number is None else number
         if deferred:
             self._deferred[number] = self.error(number)
+            self._may_be_read.add(number)
         return number
+
+    def later(self, make: Callable[[], NkiError]) -> int:
+        """The number of an error that ``make`` makes when it is asked for."""
+        if len(self._errors) >= MOST_ORIGINS:
+            return self.number(make())
+        self._errors.append(make)
+        return FIRST_ORIGIN + len(self._errors) - 1
 
     def error(self, number: int) -> NkiError:
         """The error with this number."""
-        return self._errors[number - FIRST_ORIGIN]
+        error = self._errors[number - FIRST_ORIGIN]
+        if not isinstance(error, NkiError):
+            error = self._errors[number - FIRST_ORIGIN] = error()
+        return error
 
     def first(self, times: Times) -> NkiError:
         """The error that was found first, of poisoned elements among ``times``."""
@@ -75,8 +91,8 @@ class Origins:
 
     def may_be_read(self, times: Times) -> bool:
         """True if some of the elements are undefined by a race, or by a deferred error: all of them may be."""
-        numbers = np.unique(times[is_poisoned(times)]).tolist()
-        return any(n in self._deferred or isinstance(self.error(n), CoreRaceError) for n in numbers)
+        some = self._may_be_read
+        return bool(some) and not some.isdisjoint(np.unique(times[is_poisoned(times)]).tolist())
 
     def raise_deferred(self) -> None:
         """Raise the first deferred error."""
