@@ -34,7 +34,7 @@ class ShadowMemory(Memory):
         self._planes: dict[Tensor | SharedBytes, dict[Hashable, Words]] = {}
         self._fills: dict[Hashable, np.generic] = {}
         """The word without a shadow of each plane of SBUF and PSUM."""
-        self._filled: dict[SharedBytes, tuple[int, int]] = {}
+        self._extents: dict[SharedBytes, tuple[int, int]] = {}
         """The partitions, and the columns in each, from the first on that have their words, in all planes of SBUF or
         PSUM: few tiles lie far behind, and to fill all takes 0.5 GB."""
         self._reached: set[Tensor] = set()
@@ -44,7 +44,7 @@ class ShadowMemory(Memory):
         super().share(other)
         assert isinstance(other, ShadowMemory)
         self._planes, self._fills = other._planes, other._fills
-        self._filled, self._reached = other._filled, other._reached
+        self._extents, self._reached = other._extents, other._reached
 
     def forget(self, tensor: Tensor) -> None:
         super().forget(tensor)
@@ -71,7 +71,7 @@ class ShadowMemory(Memory):
         for name, fill in new.items():
             self._fills[name] = fill
             planes[name] = np.empty(home.size, fill.dtype)
-            rows, columns = self._filled.get(home, (0, 0))
+            rows, columns = self._extents.get(home, (0, 0))
             planes[name].reshape(-1, home.pitch)[:rows, :columns] = fill
         if _STAMP not in planes:
             planes[_STAMP] = np.zeros(home.size, np.uint8)
@@ -86,13 +86,13 @@ class ShadowMemory(Memory):
             partitions, columns = divmod(step, home.pitch)
             ends[0] += (count - 1) * partitions
             ends[1] += (count - 1) * columns
-        rows, columns = self._filled.get(home, (0, 0))
+        rows, columns = self._extents.get(home, (0, 0))
         most_rows, most_columns = max(rows, ends[0] + 1), max(columns, ends[1] + tensor.dtype.itemsize)
         if (most_rows, most_columns) == (rows, columns):
             return
         if most_columns > columns:
             most_columns = min(max(most_columns, 2 * columns), home.pitch)
-        self._filled[home] = most_rows, most_columns
+        self._extents[home] = most_rows, most_columns
         for name, plane in self._planes[home].items():
             if name != _STAMP:
                 words = plane.reshape(-1, home.pitch)
