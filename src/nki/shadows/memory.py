@@ -58,7 +58,10 @@ class ShadowMemory(Memory):
 
     def planes(self, tensor: Tensor) -> dict[Hashable, Words]:
         """The planes where ``tensor`` is; empty if nothing there has a shadow."""
-        return self._planes.get(self.home(tensor), {})
+        home = self.home(tensor)
+        if isinstance(home, SharedBytes) and home in self._planes and tensor not in self._reached:
+            self._reach(tensor, home)
+        return self._planes.get(home, {})
 
     def make(self, tensor: Tensor, fills: Mapping[Hashable, np.generic]) -> None:
         """Have these planes where ``tensor`` is, each filled with its word if it is new."""
@@ -104,11 +107,9 @@ class ShadowMemory(Memory):
 
     def _words(self, access: Access, name: Hashable, byte: int) -> Words:
         home = self.home(access.tensor)
-        plane = self._planes[home][name]
+        plane = self.planes(access.tensor)[name]
         size, offset, strides = plane.itemsize, access.offset, access.strides
         if isinstance(home, SharedBytes):
-            if access.tensor not in self._reached:
-                self._reach(access.tensor, home)
             offset, strides = self.address(access)
         steps = tuple([step * size for step in strides])
         return np.ndarray(access.shape, plane.dtype, plane, (offset + byte) * size, steps)
