@@ -59,6 +59,7 @@ NO_VARIABLES = {
     "check_stages": "checks",
     **dict.fromkeys(("debug", "framework_debug", "draws_progress", "debug_output_folder"), "what is shown"),
     **dict.fromkeys(("threads", "openmp_threads"), "the threads of a launch"),
+    "facts": "numbers of profiles; programs are compiled with the target's own",
     "rank_timeout": "how long ranks in processes wait for each other",
     **dict.fromkeys(("cache_folder", "cache_disabled", "cache_native"), "the place of the cache"),
 }
