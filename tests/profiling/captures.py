@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nki.profiling.against.measured import valued
 from nki.profiling.kernel_profile import Profile
 from nki.profiling.summary import summary
 from nki.sim.timing import Timeline
@@ -24,7 +23,9 @@ WHOLE = ("total_time", "device_time", "capture_time", "launch_time")
 
 def under(profile: Profile, facts: Mapping[str, float]) -> Profile:
     """The same program on hardware with other ``facts``."""
-    target = profile.target.with_facts({name: valued(profile.target.fact(name), v) for name, v in facts.items()})
+    own = profile.target
+    values = {name: round(v) if isinstance(own.fact(name).value, int) else float(v) for name, v in facts.items()}
+    target = own.with_values(values)
     return Profile(profile.program, target, profile.timed)
 
 

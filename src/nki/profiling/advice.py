@@ -115,20 +115,17 @@ def advise(profile: PredictedRun) -> list[Advice]:
 
 def _about_slots(profile: PredictedRun) -> Iterator[Advice]:
     """Advice about slices of one tensor that the model runs side by side, and a device may not."""
-    assumption = profile.assumption(BY_TENSOR)
-    if assumption is None:
-        return
-    seconds = (assumption.run(profile.target).ns - profile.timeline.ns) * 1e-9
-    if seconds >= LEAST_SLOTS * profile.latency:
-        yield Advice(
-            SLOTS,
-            f"{assumption.about}. The latency has no such waits, and the range holds none",
-            "make a tensor for each slot, in a list, in place of slices of one tensor",
-            seconds,
-            (),
-            at_most=True,
-            condition=BY_TENSOR,
-        )
+    for assumption, seconds, part in profile.asides:
+        if assumption.name == BY_TENSOR and part >= LEAST_SLOTS:
+            yield Advice(
+                SLOTS,
+                f"{assumption.about}. The latency has no such waits, and the range holds none",
+                "make a tensor for each slot, in a list, in place of slices of one tensor",
+                seconds,
+                (),
+                at_most=True,
+                condition=BY_TENSOR,
+            )
 
 
 def _about_iterations(profile: PredictedRun) -> Iterator[Advice]:

@@ -90,7 +90,7 @@ class Assumption:
     def run(self, target: Target) -> Timeline:
         """The replay of the kernel with the assumption, and with those before it, on ``target``."""
         if self.facts:
-            target = _with_values(target, self.facts)
+            target = target.with_values(self.facts)
         overrides: dict[TimedCore, EstimateOverride] = {}
         for core in self.timed.cores if self.changes else ():
             override = overrides[core] = EstimateOverride(core.estimates(target))
@@ -101,10 +101,6 @@ class Assumption:
     def with_trips(self, program: Program, trips: Trips) -> Assumption:
         """The same with the iterations ``trips`` of the loops of ``program``, the one without assumptions."""
         return replace(self, timed=self.timed.with_trips(same_trips(self.timed.program, program, trips)))
-
-
-def _with_values(target: Target, values: Mapping[str, Any]) -> Target:
-    return target.with_facts({name: replace(target.fact(name), value=value) for name, value in values.items()})
 
 
 def same_trips(program: Program, other: Program, trips: Trips) -> Trips:
@@ -178,7 +174,7 @@ class _Kernel:
         """
         if self.target.dma_hardware_descriptors:
             return []
-        number = _different(self.timed, self.target, _with_values(self.target, {_OPEN: "static"}))
+        number = _different(self.timed, self.target, self.target.with_values({_OPEN: "static"}))
         if not number:
             return []
         transfers = count(number, "transfer")

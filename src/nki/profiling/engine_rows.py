@@ -124,11 +124,16 @@ class EngineRows:
 
     def _joined(self, begins: Column, ends: Column, weights: Column) -> float:
         """The length of the union of intervals; an iteration that a loop repeats counts as often."""
-        whole = _length(begins, ends)
-        for weight in np.unique(weights[weights > 1]).tolist():
-            repeated = weights == weight
-            whole += (weight - 1) * _length(begins[repeated], ends[repeated])
-        return min(whole, self.events.timeline.end)
+        return min(joined(begins, ends, weights), self.events.timeline.end)
+
+
+def joined(begins: Column, ends: Column, weights: Column) -> float:
+    """The length of the union of intervals; those that stand for several iterations of a loop count as often."""
+    whole = _length(begins, ends)
+    for weight in np.unique(weights[weights > 1]).tolist():
+        repeated = weights == weight
+        whole += (weight - 1) * _length(begins[repeated], ends[repeated])
+    return whole
 
 
 def _length(begins: Column, ends: Column) -> float:

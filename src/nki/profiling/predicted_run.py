@@ -188,13 +188,17 @@ class PredictedRun:
         return min(self.total_time, *ends), max(self.total_time, *ends)
 
     @cached_property
+    def asides(self) -> list[Worth]:
+        """The addition to the latency of each assumption that is in no interval."""
+        found = [each for each in self.assumptions if each.end == "aside"]
+        more = [each.run(self.target).ns * 1e-9 - self.device_time for each in found]
+        parts = [seconds / self.latency if self.latency else 0.0 for seconds in more]
+        return list(map(Worth, found, more, parts))
+
+    @cached_property
     def worths(self) -> list[Worth]:
         """The addition of each assumption to the interval, in the order of :attr:`assumptions`."""
-        worths: dict[int, Worth] = {}
-        for each in self.assumptions:
-            if each.end == "aside":
-                more = each.run(self.target).ns * 1e-9 - self.device_time
-                worths[id(each)] = Worth(each, more, more / self.latency if self.latency else 0.0)
+        worths = {id(each.assumption): each for each in self.asides}
         for facts, best in (("fast", min), ("slow", max)):
             reached = self.latency
             for end, seconds in [(end, seconds) for end, seconds in self.readings if end.facts == facts]:

@@ -237,12 +237,12 @@ def side_by_side(profiles: Sequence[PredictedRun]) -> str:
     first = profiles[0]
     rows.append(("speedup", ["", *(f"{first.latency / each.latency:.2f} x" for each in profiles[1:])]))
     rows += [(name, list(map(percent, shares))) for name, shares in _busy_shares(profiles)]
-    return _columns(rows)
+    return columns(rows)
 
 
 def compared(first: PredictedRun, second: PredictedRun) -> str:
     """Two profiles side by side, with the difference of each measure."""
-    return "\n\n".join(filter(None, [_columns(comparison_rows(first, second)), _changed_lines(first, second)]))
+    return "\n\n".join(filter(None, [columns(comparison_rows(first, second)), _changed_lines(first, second)]))
 
 
 def comparison_rows(first: PredictedRun, second: PredictedRun) -> list[tuple[str, list[str]]]:
@@ -318,7 +318,8 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
 """Measures that stand side by side: name, text, and the number that is compared."""
 
 
-def _columns(rows: Iterable[tuple[str, list[str]]]) -> str:
+def columns(rows: Iterable[tuple[str, list[str]]]) -> str:
+    """Names and their cells, one below the other."""
     rows = list(rows)
     names = max(len(name) for name, _ in rows)
     widths = [max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)]

@@ -72,6 +72,10 @@ class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
             narrower = narrower.narrower
         return Target(self.name, self.generation, self.aliases, self.core, {**self.facts(), **facts}, narrower)
 
+    def with_values(self, values: Mapping[str, Any]) -> Target:
+        """The same target with other values of facts, by the names of their fields; ranges and sources stay."""
+        return self.with_facts({name: replace(self.fact(name), value=value) for name, value in values.items()})
+
     def _holds_in(self, facts: Mapping[str, Fact[Any]]) -> bool:
         """Test if ``facts`` have the values of this target, and ranges that contain its own."""
         own = self.facts()
@@ -84,9 +88,7 @@ class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
     def bound(self, end: Literal[0, 1]) -> Target:
         """The same target with every fact that has a range at the faster end (0) of it, or at the slower (1)."""
         ranged = {name: fact for name, fact in self.facts().items() if fact.range is not None}
-        return self.with_facts(
-            {name: replace(fact, value=cast("Any", fact.range)[end]) for name, fact in ranged.items()}
-        )
+        return self.with_values({name: cast("Any", fact.range)[end] for name, fact in ranged.items()})
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

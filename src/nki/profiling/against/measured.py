@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +24,11 @@ from nki.profiling.against.observation import (
 )
 from nki.profiling.against.search import Search, State, Trial
 from nki.profiling.assumptions import Assumption
-from nki.profiling.engine_rows import TITLES, merged
+from nki.profiling.engine_rows import TITLES, joined
 from nki.profiling.events import Column
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import ENGINES
 from nki.sim.timing import Timeline
-from nki.target.fact_rows import Fact
 from nki.target.model import Target
 
 _FOREIGN: Final = 0.05
@@ -113,6 +111,8 @@ class MeasuredRun:
     def __init__(self, profile: PredictedRun, capture: Capture) -> None:
         self.profile, self.capture = profile, capture
         self._observers: dict[int, Observer] = {}
+        self._timelines: dict[int, Timeline] = {}
+        """The replays under the target's own facts, by assumption."""
         self._check_origin()
         self.predicted = self._events(profile.timeline, None)
         self._check_times()
@@ -125,7 +125,7 @@ class MeasuredRun:
         if events.instructions is None:
             return events
         assumptions = [each for each in self.profile.assumptions if each.instructions]
-        others = [self._observer(each.run(self.profile.target), each) for each in assumptions]
+        others = [self._observer(self._replayed(State(each)), each) for each in assumptions]
         observers = [self._observers[0], *others]
         known = {shortened(key, self.level) for observer in observers for key in observer.keys}
         return replace(events, instructions=events.instructions.regrouped(self.level).only(known))
@@ -215,10 +215,15 @@ class MeasuredRun:
         return events
 
     def _replayed(self, state: State) -> Timeline:
-        target = self.profile.target
+        target, timed = self.profile.target, state.assumption or self.profile.timed
         if state.values:
-            target = target.with_facts({name: valued(target.fact(name), value) for name, value in state.values})
-        return self.profile.timed.run(target) if state.assumption is None else state.assumption.run(target)
+            whole = {name: isinstance(target.fact(name).value, int) for name, _ in state.values}
+            values = {name: round(value) if whole[name] else value for name, value in state.values}
+            return timed.run(target.with_values(values))
+        key = id(state.assumption)
+        if key not in self._timelines:
+            self._timelines[key] = timed.run(target) if state.assumption else self.profile.timeline
+        return self._timelines[key]
 
     def _observed(self, state: State) -> Observation:
         timeline = self._replayed(state)
@@ -355,9 +360,8 @@ def _active(rows: Instructions) -> dict[str, float]:
     for core in np.unique(rows.core).tolist():
         for number, engine in enumerate(engines):
             at = np.flatnonzero((of_key[rows.group] == number) & (rows.core == core))
-            begins, ends = merged(rows.start[at], rows.end[at])
-            repeated = ((rows.weight[at] - 1) * (rows.end[at] - rows.start[at])).sum()
-            active[names[engine]] = active.get(names[engine], 0.0) + float((ends - begins).sum() + repeated)
+            ns = joined(rows.start[at], rows.end[at], rows.weight[at])
+            active[names[engine]] = active.get(names[engine], 0.0) + ns
     return active
 
 
@@ -368,15 +372,3 @@ def _title(key: Key) -> str:
 def _is_target(name: str, target: Target) -> bool:
     """Test if ``name`` is one of a target or of an instance type that has it (``trn2n``, ``trn1n``)."""
     return any(name == alias or name.rstrip("nu") == alias for alias in target.aliases)
-
-
-def valued(fact: Fact[Any], value: float, **more: Any) -> Fact[Any]:
-    """``fact`` with another value, a whole number where it is one."""
-    kept: Callable[[float], float] = round if isinstance(fact.value, int) else float
-    return Fact(
-        kept(value),
-        fact.unit,
-        more.get("source", fact.source),
-        more.get("kind", fact.kind),
-        more.get("range", fact.range),
-    )

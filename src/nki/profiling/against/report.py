@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 from nki.profiling.against.measured import Beside, Explanation, MeasuredRun, Value
 from nki.profiling.amounts import count, duration, percent, short
+from nki.profiling.text import columns
 
 ROWS = 8
 """Instructions that the text lists, and lines."""
@@ -122,13 +123,8 @@ def is_different(row: Beside) -> bool:
 
 def table(title: str, rows: Sequence[Beside]) -> str:
     """Measured, predicted and the difference."""
-    cells = [(title, "measured", "predicted", "difference", "")]
-    cells += [(named(row), duration(row.measured), duration(row.predicted), difference(row), "") for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        f"  {name:<{widths[0]}}  {one:>{widths[1]}}  {other:>{widths[2]}}  {change:>{widths[3]}}"
-        for name, one, other, change, _ in cells
-    )
+    cells = [(named(row), [duration(row.measured), duration(row.predicted), difference(row)]) for row in rows]
+    return columns([(title, ["measured", "predicted", "difference"]), *cells])
 
 
 def named(row: Beside) -> str:

@@ -21,7 +21,7 @@ def measured(against: MeasuredRun) -> Markup:
     for title, rows in (("Mean of each", against.instructions), ("Line, in all", against.by_line)):
         if differing := [row for row in rows if is_different(row)][:ROWS]:
             parts.append(_table(title, differing))
-    return card(f"MeasuredRun {against.capture.file}, {against.capture.date}", parts, "against")
+    return card(f"Against {against.capture.file}, {against.capture.date}", parts, "against")
 
 
 def _table(title: str, rows: Sequence[Beside]) -> Markup:
